@@ -1,0 +1,218 @@
+"""Every setting of the platform. The only file, with the entry points, that reads the environment."""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import socket
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+VERSION = "0.1.0"
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _secret(home: Path) -> bytes:
+    """WEIR_SECRET, or one made once in the home (0600); every host of a platform has the same."""
+    if given := os.environ.get("WEIR_SECRET"):
+        return given.encode()
+    path = home / "secret"
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_bytes()
+    with os.fdopen(handle, "wb") as file:
+        file.write(secrets.token_urlsafe(48).encode())
+    return path.read_bytes()
+
+
+def _connections(home: Path) -> dict:
+    """What `weir up` wrote about the servers it runs: database_url, redis_url, ports (0600)."""
+    try:
+        return json.loads((home / "connections.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def _database(url: str) -> dict:
+    parts = urlsplit(url)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": parts.port or "",
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {"pool": {"min_size": 0, "max_size": 8, "timeout": 10}},
+    }
+
+
+# --- where this instance lives -------------------------------------------------------------
+
+WEIR_HOME = Path(os.environ.get("WEIR_HOME", BASE_DIR / ".weir")).absolute()
+WEIR_SECRET = _secret(WEIR_HOME)
+WEIR_CONNECTIONS = _connections(WEIR_HOME)
+WEIR_BIND = os.environ.get("WEIR_BIND", "127.0.0.1")
+WEIR_CONSOLE_PORT = int(os.environ.get("WEIR_CONSOLE_PORT", "7800"))
+WEIR_GATEWAY_PORT = int(os.environ.get("WEIR_GATEWAY_PORT", "7801"))
+WEIR_GATEWAY_PROCESSES = int(os.environ.get("WEIR_GATEWAY_PROCESSES", "1"))
+# Loopback only; `weir up` picks a free one and notes it when none is given.
+WEIR_METRICS_PORT = int(
+    os.environ.get("WEIR_METRICS_PORT") or WEIR_CONNECTIONS.get("metrics_port", 0)
+)
+WEIR_NODE_NAME = os.environ.get("WEIR_NODE_NAME") or socket.gethostname().split(".")[0].lower()
+WEIR_NODE_ADDRESS = os.environ.get("WEIR_NODE_ADDRESS", "127.0.0.1")
+WEIR_RUNTIMES = Path(os.environ.get("WEIR_RUNTIMES", WEIR_HOME / "runtimes")).absolute()
+WEIR_WEIGHTS = Path(os.environ.get("WEIR_WEIGHTS", WEIR_HOME / "weights")).absolute()
+WEIR_ENGINE_PYTHON = os.environ.get("WEIR_ENGINE_PYTHON", "")
+WEIR_ALLOW_STUB = os.environ.get("WEIR_ALLOW_STUB") == "1"
+# Below ip_local_port_range, so that no outgoing connection can sit on an engine's port.
+WEIR_ENGINE_PORTS = range(18000, 20000)
+
+WEIR_DATABASE_URL = os.environ.get("WEIR_DATABASE_URL") or WEIR_CONNECTIONS.get(
+    "database_url", "postgresql://weir@127.0.0.1:1/weir"
+)
+WEIR_REDIS_URL = os.environ.get("WEIR_REDIS_URL") or WEIR_CONNECTIONS.get(
+    "redis_url", "redis://127.0.0.1:1"
+)
+
+# --- Django --------------------------------------------------------------------------------
+
+SECRET_KEY = hmac.new(WEIR_SECRET, b"django", hashlib.sha256).hexdigest()
+DEBUG = False
+ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]"] + [
+    host for host in os.environ.get("WEIR_ALLOWED_HOSTS", "").split(",") if host
+]
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "channels",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "control",
+    "console",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "console.urls"
+ASGI_APPLICATION = "console.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+DATABASES = {"default": _database(WEIR_DATABASE_URL)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+# Two instances on one host share a cookie jar: browsers ignore the port.
+SESSION_COOKIE_NAME = f"weir_session_{WEIR_CONSOLE_PORT}"
+CSRF_COOKIE_NAME = f"weir_csrf_{WEIR_CONSOLE_PORT}"
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_REFERRER_POLICY = "same-origin"
+
+REST_FRAMEWORK = {
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "rest_framework.authentication.SessionAuthentication",
+        "rest_framework.authentication.BasicAuthentication",
+    ],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.LimitOffsetPagination",
+    "PAGE_SIZE": 100,
+}
+SPECTACULAR_SETTINGS = {"TITLE": "Weir operator API", "VERSION": VERSION}
+
+# --- Valkey: one number per use, so that one can be emptied without the others ----------------
+
+REDIS_BROKER_URL = f"{WEIR_REDIS_URL}/0"
+REDIS_CHANNELS_URL = f"{WEIR_REDIS_URL}/1"
+REDIS_LIVE_URL = f"{WEIR_REDIS_URL}/2"
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {
+            # Without a retry every open WebSocket dies with one restart of Valkey.
+            "hosts": [
+                {
+                    "address": REDIS_CHANNELS_URL,
+                    "retry": Retry(ExponentialBackoff(cap=1, base=0.05), 6),
+                    "retry_on_error": [RedisConnectionError, RedisTimeoutError],
+                    "health_check_interval": 15,
+                    "socket_keepalive": True,
+                }
+            ],
+            "capacity": 100,
+            "expiry": 10,
+        },
+    }
+}
+
+CELERY_BROKER_URL = REDIS_BROKER_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 300}
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_DEFAULT_QUEUE = "control"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_TIMEZONE = "UTC"
+CELERY_INCLUDE = ["control.periodic", "control.fleet.node_tasks"]
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": os.environ.get("WEIR_LOG_LEVEL", "INFO")},
+    "loggers": {
+        "django.channels.server": {"level": "WARNING"},
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
+        "celery": {"level": "WARNING"},
+        "kombu": {"level": "WARNING"},
+        "psycopg.pool": {"level": "ERROR"},
+        "uvicorn.access": {"level": "WARNING"},
+    },
+}

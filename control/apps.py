@@ -1,0 +1,13 @@
+"""The one Django app with models."""
+
+from django.apps import AppConfig
+
+
+class ControlConfig(AppConfig):
+    name = "control"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from control import celery
+
+        celery.app.set_default()

@@ -1,0 +1,44 @@
+"""The nouns of the platform as tables."""
+
+from control.models.audit import AuditEntry
+from control.models.catalog import CatalogModel, Version
+from control.models.deployment import Deployment
+from control.models.fleet import Device, Node, Reservation
+from control.models.money import PICO, PICO_PER_TOKEN, CostRate, Posting, Price, Transfer
+from control.models.replica import IllegalMove, Replica, StateChange
+from control.models.routes import Route, SnapshotPart, Target
+from control.models.telemetry import Point, ReplicaUse
+from control.models.tenancy import QUOTA_FIELDS, Budget, Key, Project, Quota, Tenant
+from control.models.usage import RefusalCount, UsageEvent
+
+__all__ = [
+    "PICO",
+    "PICO_PER_TOKEN",
+    "QUOTA_FIELDS",
+    "AuditEntry",
+    "Budget",
+    "CatalogModel",
+    "CostRate",
+    "Deployment",
+    "Device",
+    "IllegalMove",
+    "Key",
+    "Node",
+    "Point",
+    "Posting",
+    "Price",
+    "Project",
+    "Quota",
+    "RefusalCount",
+    "Replica",
+    "ReplicaUse",
+    "Reservation",
+    "Route",
+    "SnapshotPart",
+    "StateChange",
+    "Target",
+    "Tenant",
+    "Transfer",
+    "UsageEvent",
+    "Version",
+]

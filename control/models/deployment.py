@@ -1,0 +1,24 @@
+"""Desired state: which version is wanted, how many times."""
+
+from django.db import models
+
+from control.models.catalog import Version
+from control.states import DeploymentState
+
+
+class Deployment(models.Model):
+    name = models.SlugField(max_length=63, unique=True)
+    version = models.ForeignKey(Version, models.PROTECT, related_name="deployments")
+    replicas_min = models.PositiveSmallIntegerField(default=1)
+    replicas_max = models.PositiveSmallIntegerField(default=1)
+    replicas_wanted = models.PositiveSmallIntegerField(default=1)
+    node = models.CharField(max_length=63, blank=True, default="", help_text="Pin, by node name")
+    state = models.CharField(max_length=16, default=DeploymentState.ACTIVE)
+    note = models.TextField(blank=True, default="", help_text="What reconcile last said about it")
+    launch_after = models.DateTimeField(
+        null=True, blank=True, help_text="Back-off: no launch before this instant"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name

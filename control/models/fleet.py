@@ -1,0 +1,74 @@
+"""Machines: nodes, their devices, and the ledger of device memory."""
+
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import BigIntegerRangeField, RangeOperators
+from django.db import models
+
+from control.states import NodeState, ReservationState
+
+
+class Node(models.Model):
+    name = models.SlugField(max_length=63, unique=True)
+    identity = models.CharField(max_length=255, help_text="Machine id + WEIR_HOME of the claimant")
+    address = models.GenericIPAddressField(default="127.0.0.1")
+    state = models.CharField(max_length=16, default=NodeState.READY)
+    cordoned = models.BooleanField(default=False)
+    labels = models.JSONField(default=dict, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    note = models.TextField(blank=True, default="", help_text="Why its state is what it is")
+    joined_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Device(models.Model):
+    """A GPU, or a host's RAM; the uuid is the driver's, or `cpu-<node>`."""
+
+    node = models.ForeignKey(Node, models.CASCADE, related_name="devices")
+    uuid = models.CharField(max_length=96, unique=True)
+    index = models.PositiveSmallIntegerField(default=0)
+    kind = models.CharField(max_length=8, help_text="gpu or cpu")
+    name = models.CharField(max_length=128)
+    memory_total_bytes = models.BigIntegerField()
+    memory_free_bytes = models.BigIntegerField(null=True, blank=True)
+    foreign_bytes = models.BigIntegerField(default=0, help_text="Held by processes not ours")
+    read_at = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True, default="", help_text="Why the last reading failed")
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.name}"
+
+
+class Reservation(models.Model):
+    """Bytes [lower, upper) of a device's memory that one launch has set aside.
+
+    A launch may hold several ranges, so gaps never make free memory unusable. Two held ranges of
+    one device cannot overlap (exclusion constraint) and none may pass the device's end (trigger).
+    """
+
+    device = models.ForeignKey(Device, models.PROTECT, related_name="reservations")
+    replica = models.ForeignKey("Replica", models.PROTECT, related_name="reservations")
+    memory = BigIntegerRangeField()
+    state = models.CharField(max_length=16, default=ReservationState.HELD)
+    created_at = models.DateTimeField(auto_now_add=True)
+    released_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            ExclusionConstraint(
+                name="device_memory_is_booked_once",
+                expressions=[
+                    ("device", RangeOperators.EQUAL),
+                    ("memory", RangeOperators.OVERLAPS),
+                ],
+                condition=models.Q(state=ReservationState.HELD),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.memory_bytes} bytes of {self.device} for {self.replica}"
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.memory.upper - self.memory.lower

@@ -1,0 +1,90 @@
+"""Observed state: a replica is one launch of one engine, and moves in one place only."""
+
+from django.db import models, transaction
+
+from control.models.deployment import Deployment
+from control.models.fleet import Node
+from control.models.routes import SnapshotPart
+from control.states import REPLICA_FINAL, REPLICA_MOVES, Part, ReplicaState
+
+REASON_CHARACTERS_MAX = 2000
+
+
+class IllegalMove(Exception):
+    """The state machine has no such move."""
+
+
+class Replica(models.Model):
+    deployment = models.ForeignKey(Deployment, models.PROTECT, related_name="replicas")
+    generation = models.PositiveIntegerField(help_text="Fencing: rises with each launch")
+    node = models.ForeignKey(Node, models.PROTECT, null=True, blank=True, related_name="replicas")
+    state = models.CharField(max_length=16, default=ReplicaState.PENDING)
+    reason = models.TextField(blank=True, default="", help_text="Why it is in this state")
+    cause = models.CharField(max_length=64, blank=True, default="", help_text="Of a failure")
+    phase = models.CharField(max_length=64, blank=True, default="")
+    progress_percent = models.PositiveSmallIntegerField(default=0)
+    host = models.CharField(max_length=255, blank=True, default="")
+    port = models.PositiveIntegerField(null=True, blank=True)
+    pid = models.PositiveIntegerField(null=True, blank=True)
+    engine_key = models.BinaryField(null=True, blank=True, help_text="Fernet")
+    slots = models.PositiveIntegerField(default=0, help_text="Calls at once")
+    kv_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    log_tail = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    state_at = models.DateTimeField(auto_now_add=True)
+    progress_at = models.DateTimeField(null=True, blank=True)
+    ready_at = models.DateTimeField(null=True, blank=True)
+    drain_by = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["deployment", "generation"], name="one_launch_a_generation"
+            ),
+            models.UniqueConstraint(
+                fields=["node", "port"],
+                condition=~models.Q(state__in=[str(state) for state in sorted(REPLICA_FINAL)]),
+                name="one_live_replica_a_port",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.deployment}#{self.generation}"
+
+    def move(self, to: ReplicaState, *, reason: str, by: str, at, **fields) -> bool:
+        """Change state, or return False if another worker changed it first.
+
+        `fields` are columns written in the same statement (address, slots, cause, drain_by).
+        Raises the version of the gateway's replicas part in the same transaction.
+        """
+        old = ReplicaState(self.state)
+        if to not in REPLICA_MOVES[old]:
+            raise IllegalMove(f"{self}: {old} -> {to}: {reason}")
+        written = {"state": to, "reason": reason[:REASON_CHARACTERS_MAX], "state_at": at, **fields}
+        if to is ReplicaState.READY and self.ready_at is None:
+            written["ready_at"] = at
+        if to in REPLICA_FINAL:
+            written["ended_at"] = at
+        with transaction.atomic():
+            if not Replica.objects.filter(pk=self.pk, state=old).update(**written):
+                return False
+            StateChange.objects.create(
+                replica=self, old=old, new=to, reason=written["reason"], by=by, at=at
+            )
+            SnapshotPart.raise_version(Part.REPLICAS)
+        for name, value in written.items():
+            setattr(self, name, value)
+        return True
+
+
+class StateChange(models.Model):
+    replica = models.ForeignKey(Replica, models.CASCADE, related_name="changes")
+    old = models.CharField(max_length=16)
+    new = models.CharField(max_length=16)
+    reason = models.TextField()
+    by = models.CharField(max_length=128)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.replica}: {self.old} -> {self.new}"

@@ -1,0 +1,57 @@
+"""Public names, and the compiled snapshot that gateways serve from."""
+
+from django.db import connection, models
+from django.db.models import F
+
+from control.models.deployment import Deployment
+from control.states import Part
+
+
+class Route(models.Model):
+    name = models.CharField(max_length=96, unique=True)
+    stop = models.JSONField(default=list, blank=True, help_text="Default stop words")
+    output_tokens_default = models.PositiveIntegerField(null=True, blank=True)
+    output_tokens_max = models.PositiveIntegerField(null=True, blank=True)
+    note = models.TextField(blank=True, default="", help_text="What callers should know")
+    created_at = models.DateTimeField(auto_now_add=True)
+    archived_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Target(models.Model):
+    route = models.ForeignKey(Route, models.CASCADE, related_name="targets")
+    deployment = models.ForeignKey(Deployment, models.PROTECT, related_name="targets")
+    weight = models.PositiveSmallIntegerField(default=100)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["route", "deployment"], name="one_target_a_deployment")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.route} -> {self.deployment} ({self.weight})"
+
+
+class SnapshotPart(models.Model):
+    """One part of what gateways know. `version` is what the tables say, `built` what is compiled."""
+
+    part = models.CharField(max_length=16, primary_key=True)
+    version = models.BigIntegerField(default=1)
+    built = models.BigIntegerField(default=0)
+    payload = models.BinaryField(default=bytes)
+    built_at = models.DateTimeField(null=True, blank=True)
+
+    CHANNEL_STALE = "weir_snapshot_stale"  # heard by the builder, and by gateways without one
+    CHANNEL_BUILT = "weir_snapshot_built"  # heard by gateways
+
+    def __str__(self) -> str:
+        return f"{self.part} v{self.version} (built {self.built})"
+
+    @classmethod
+    def raise_version(cls, part: Part) -> None:
+        """Call inside the transaction that changed what the part is made of."""
+        cls.objects.filter(pk=part).update(version=F("version") + 1)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [cls.CHANNEL_STALE, str(part)])

@@ -1,0 +1,34 @@
+"""Secrets at rest: digests of tenants' keys, and encryption of what must be read back."""
+
+import base64
+import functools
+import hashlib
+import hmac
+
+from cryptography.fernet import Fernet
+from django.conf import settings
+
+
+def digest_of(secret: str | bytes) -> str:
+    """HMAC-SHA256 under WEIR_SECRET, hex: what is stored of a tenant's key."""
+    data = secret.encode() if isinstance(secret, str) else secret
+    return hmac.new(settings.WEIR_SECRET, data, hashlib.sha256).hexdigest()
+
+
+def derived(purpose: str) -> str:
+    """A secret of our own for one purpose: known wherever WEIR_SECRET is, stored nowhere."""
+    return f"weir-{purpose}-{digest_of('derived:' + purpose)[:40]}"
+
+
+@functools.cache
+def _fernet(secret: bytes) -> Fernet:
+    return Fernet(base64.urlsafe_b64encode(hashlib.sha256(b"fernet:" + secret).digest()))
+
+
+def seal(text: str) -> bytes:
+    return _fernet(settings.WEIR_SECRET).encrypt(text.encode())
+
+
+def unseal(sealed: bytes | memoryview | str) -> str:
+    data = sealed.encode() if isinstance(sealed, str) else bytes(sealed)
+    return _fernet(settings.WEIR_SECRET).decrypt(data).decode()

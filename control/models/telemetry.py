@@ -1,0 +1,39 @@
+"""What was measured and must outlast Valkey: points for charts, device time for cost."""
+
+from django.db import models
+
+from control.models.replica import Replica
+
+
+class Point(models.Model):
+    """One sample of one subject (`replica:7`, `device:GPU-…`), every 10 s or 60 s."""
+
+    subject = models.CharField(max_length=128)
+    resolution_seconds = models.PositiveSmallIntegerField()
+    at = models.DateTimeField()
+    values = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["subject", "resolution_seconds", "at"], name="one_point_an_instant"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.at:%H:%M:%S}"
+
+
+class ReplicaUse(models.Model):
+    """Device time of one replica in one hour; what a token costs is divided out of it."""
+
+    replica = models.ForeignKey(Replica, models.PROTECT, related_name="use")
+    hour = models.DateTimeField()
+    device_seconds = models.FloatField(default=0, help_text="Share of devices x time held")
+    busy_seconds = models.FloatField(default=0, help_text="Of them, with a running call")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["replica", "hour"], name="one_use_an_hour")]
+
+    def __str__(self) -> str:
+        return f"{self.replica} {self.hour:%Y-%m-%d %H}h"

@@ -1,0 +1,237 @@
+"""What gateways know, compiled from the tables: identities, routes, replicas, a version each."""
+
+from collections import defaultdict
+from datetime import datetime
+
+import msgspec
+from django.db import connection, transaction
+
+from control.models import QUOTA_FIELDS, Key, Quota, Replica, Route, SnapshotPart, Target
+from control.states import DeploymentState, KeyState, Part, ReplicaState
+
+FORMAT = 1  # raised with an incompatible change; gateways accept this and the one before
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """A ceiling of its own: `t:1`, `p:4` or `k:9`, with the limits it names (None is no limit)."""
+
+    id: str
+    limits: dict[str, int]
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whom a key digest speaks for. Times are epoch seconds."""
+
+    key_id: int
+    tenant_id: int
+    project_id: int
+    tenant: str
+    project: str
+    key: str
+    priority: str
+    scopes: tuple[str, ...]
+    routes: tuple[str, ...] | None  # None is every route
+    expires_at: float | None
+
+
+class Identities(msgspec.Struct, frozen=True):
+    format: int
+    version: int
+    keys: dict[str, Identity]  # digest, hex
+    scopes: dict[str, Scope]
+
+
+class TargetInfo(msgspec.Struct, frozen=True):
+    deployment: str
+    weight: int
+    version_id: int
+    model: str
+    served_name: str
+    context_tokens: int | None
+
+
+class RouteInfo(msgspec.Struct, frozen=True):
+    name: str
+    created_at: int
+    stop: tuple[str, ...]
+    output_tokens_default: int | None
+    output_tokens_max: int | None
+    targets: tuple[TargetInfo, ...]
+
+
+class Routes(msgspec.Struct, frozen=True):
+    format: int
+    version: int
+    routes: dict[str, RouteInfo]
+
+
+class ReplicaInfo(msgspec.Struct, frozen=True):
+    """An address bound to one launch; `sealed_key` is Fernet text, empty without a key."""
+
+    id: int
+    generation: int
+    deployment: str
+    host: str
+    port: int
+    path: str  # prefix of an external engine's URL, usually empty
+    tls: bool
+    served_name: str
+    slots: int
+    state: str  # ready | unhealthy | draining | a state before ready
+    sealed_key: str
+
+
+class Replicas(msgspec.Struct, frozen=True):
+    format: int
+    version: int
+    replicas: tuple[ReplicaInfo, ...]
+
+
+PARTS: dict[Part, type] = {
+    Part.IDENTITIES: Identities,
+    Part.ROUTES: Routes,
+    Part.REPLICAS: Replicas,
+}
+
+
+def decode(part: Part, payload: bytes) -> Identities | Routes | Replicas:
+    return msgspec.json.decode(payload, type=PARTS[part])
+
+
+def compile_part(part: Part, version: int) -> Identities | Routes | Replicas:
+    """Read the tables; what comes back is at least as new as `version`."""
+    compilers = {
+        Part.IDENTITIES: _identities,
+        Part.ROUTES: _routes,
+        Part.REPLICAS: _replicas,
+    }
+    return compilers[part](version)
+
+
+def build(part: Part, *, at: datetime) -> bool:
+    """Compile and store the part if it is behind; False if another builder was first."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        row = SnapshotPart.objects.select_for_update().get(pk=part)
+        if row.built >= row.version:
+            return False
+        payload = msgspec.json.encode(compile_part(part, row.version))
+        SnapshotPart.objects.filter(pk=part).update(payload=payload, built=row.version, built_at=at)
+        cursor.execute("SELECT pg_notify(%s, %s)", [SnapshotPart.CHANNEL_BUILT, str(part)])
+    return True
+
+
+def _identities(version: int) -> Identities:
+    scopes = {}
+    for quota in Quota.objects.order_by("pk"):
+        limits = {name: getattr(quota, name) for name in QUOTA_FIELDS}
+        named = {name: value for name, value in limits.items() if value is not None}
+        if named:
+            scopes[_scope_id(quota)] = Scope(_scope_id(quota), named)
+    keys = {}
+    active = Key.objects.filter(
+        state=KeyState.ACTIVE, tenant__archived_at=None, project__archived_at=None
+    ).select_related("tenant", "project")
+    for key in active:
+        ids = (f"t:{key.tenant_id}", f"p:{key.project_id}", f"k:{key.pk}")
+        own = tuple(scope for scope in ids if scope in scopes)
+        keys[key.digest] = _identity(key, own, _seconds(key.expires_at))
+        if key.previous_digest and key.previous_valid_until:
+            until = _earliest(key.expires_at, key.previous_valid_until)
+            keys[key.previous_digest] = _identity(key, own, _seconds(until))
+    return Identities(FORMAT, version, keys, scopes)
+
+
+def _identity(key: Key, scopes: tuple[str, ...], expires_at: float | None) -> Identity:
+    return Identity(
+        key_id=key.pk,
+        tenant_id=key.tenant_id,
+        project_id=key.project_id,
+        tenant=key.tenant.name,
+        project=key.project.name,
+        key=key.name,
+        priority=key.tenant.priority,
+        scopes=scopes,
+        routes=None if key.routes is None else tuple(key.routes),
+        expires_at=expires_at,
+    )
+
+
+def _scope_id(quota: Quota) -> str:
+    if quota.tenant_id:
+        return f"t:{quota.tenant_id}"
+    return f"p:{quota.project_id}" if quota.project_id else f"k:{quota.key_id}"
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return at.timestamp() if at else None
+
+
+def _earliest(one: datetime | None, other: datetime) -> datetime:
+    return other if one is None else min(one, other)
+
+
+def _routes(version: int) -> Routes:
+    targets = defaultdict(list)
+    rows = Target.objects.select_related("deployment__version__model").order_by("pk")
+    for target in rows.filter(deployment__state=DeploymentState.ACTIVE):
+        wanted = target.deployment.version
+        targets[target.route_id].append(
+            TargetInfo(
+                deployment=target.deployment.name,
+                weight=target.weight,
+                version_id=wanted.pk,
+                model=wanted.model.name,
+                served_name=wanted.engine.get("served_name") or wanted.model.name,
+                context_tokens=wanted.arguments.get("max_model_len"),
+            )
+        )
+    routes = {
+        route.name: RouteInfo(
+            name=route.name,
+            created_at=int(route.created_at.timestamp()),
+            stop=tuple(route.stop),
+            output_tokens_default=route.output_tokens_default,
+            output_tokens_max=route.output_tokens_max,
+            targets=tuple(targets[route.pk]),
+        )
+        for route in Route.objects.filter(archived_at=None)
+    }
+    return Routes(FORMAT, version, routes)
+
+
+_ROUTABLE = (ReplicaState.READY, ReplicaState.UNHEALTHY, ReplicaState.DRAINING)
+
+
+def _replicas(version: int) -> Replicas:
+    rows = (
+        Replica.objects.filter(state__in=_ROUTABLE)
+        .select_related("deployment__version__model")
+        .order_by("pk")
+    )
+    return Replicas(FORMAT, version, tuple(_replica(row) for row in rows if row.port))
+
+
+def _replica(row: Replica) -> ReplicaInfo:
+    wanted = row.deployment.version
+    sealed = wanted.upstream_key if wanted.is_external else row.engine_key
+    url = wanted.engine.get("url", "")
+    return ReplicaInfo(
+        id=row.pk,
+        generation=row.generation,
+        deployment=row.deployment.name,
+        host=row.host,
+        port=row.port,
+        path=_path(url),
+        tls=url.startswith("https://"),
+        served_name=wanted.engine.get("served_name") or wanted.model.name,
+        slots=row.slots,
+        state=row.state,
+        sealed_key=bytes(sealed).decode() if sealed else "",
+    )
+
+
+def _path(url: str) -> str:
+    """The path prefix of an external engine's URL: `/v1` at its end is ours to add."""
+    rest = url.split("://", 1)[-1]
+    path = "/" + rest.split("/", 1)[1] if "/" in rest else ""
+    return path.rstrip("/").removesuffix("/v1")

@@ -1,0 +1,142 @@
+"""Every state machine of the platform: which states exist and which moves are allowed."""
+
+from enum import StrEnum
+
+
+class ReplicaState(StrEnum):
+    PENDING = "pending"
+    PLACED = "placed"
+    PREPARING = "preparing"
+    STARTING = "starting"
+    LOADING = "loading"
+    WARMING = "warming"
+    READY = "ready"
+    UNHEALTHY = "unhealthy"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    LOST = "lost"
+
+
+_ENDS = {ReplicaState.FAILED, ReplicaState.LOST}
+_DRAIN = {ReplicaState.DRAINING}
+
+REPLICA_MOVES: dict[ReplicaState, frozenset[ReplicaState]] = {
+    ReplicaState.PENDING: frozenset(
+        {ReplicaState.PLACED, ReplicaState.STARTING, ReplicaState.STOPPED} | _ENDS
+    ),
+    ReplicaState.PLACED: frozenset({ReplicaState.PREPARING} | _DRAIN | _ENDS),
+    ReplicaState.PREPARING: frozenset({ReplicaState.STARTING} | _DRAIN | _ENDS),
+    ReplicaState.STARTING: frozenset(
+        {ReplicaState.LOADING, ReplicaState.WARMING, ReplicaState.READY} | _DRAIN | _ENDS
+    ),
+    ReplicaState.LOADING: frozenset({ReplicaState.WARMING} | _DRAIN | _ENDS),
+    ReplicaState.WARMING: frozenset({ReplicaState.READY} | _DRAIN | _ENDS),
+    ReplicaState.READY: frozenset({ReplicaState.UNHEALTHY} | _DRAIN | _ENDS),
+    ReplicaState.UNHEALTHY: frozenset({ReplicaState.READY} | _DRAIN | _ENDS),
+    ReplicaState.DRAINING: frozenset({ReplicaState.STOPPED} | _ENDS),
+    ReplicaState.LOST: frozenset(
+        {ReplicaState.READY, ReplicaState.DRAINING, ReplicaState.STOPPED, ReplicaState.FAILED}
+    ),
+    ReplicaState.STOPPED: frozenset(),
+    ReplicaState.FAILED: frozenset(),
+}
+
+REPLICA_FINAL = frozenset(state for state, moves in REPLICA_MOVES.items() if not moves)
+REPLICA_LIVE = frozenset(REPLICA_MOVES) - REPLICA_FINAL
+REPLICA_BEFORE_READY = frozenset(
+    {
+        ReplicaState.PENDING,
+        ReplicaState.PLACED,
+        ReplicaState.PREPARING,
+        ReplicaState.STARTING,
+        ReplicaState.LOADING,
+        ReplicaState.WARMING,
+    }
+)
+# States in which an engine process may exist, so that its node has to look after it.
+REPLICA_ON_NODE = REPLICA_LIVE - {ReplicaState.PENDING}
+
+
+class NodeState(StrEnum):
+    READY = "ready"
+    UNKNOWN = "unknown"  # silent for 15 s: nothing new is placed on it
+    LOST = "lost"  # silent for 60 s: its replicas are replaced elsewhere
+    REMOVED = "removed"
+
+
+NODE_MOVES: dict[NodeState, frozenset[NodeState]] = {
+    NodeState.READY: frozenset({NodeState.UNKNOWN, NodeState.REMOVED}),
+    NodeState.UNKNOWN: frozenset({NodeState.READY, NodeState.LOST, NodeState.REMOVED}),
+    NodeState.LOST: frozenset({NodeState.READY, NodeState.REMOVED}),
+    NodeState.REMOVED: frozenset({NodeState.READY}),
+}
+
+
+class DeploymentState(StrEnum):
+    ACTIVE = "active"
+    DRAINING = "draining"
+    ARCHIVED = "archived"
+
+
+DEPLOYMENT_MOVES: dict[DeploymentState, frozenset[DeploymentState]] = {
+    DeploymentState.ACTIVE: frozenset({DeploymentState.DRAINING}),
+    DeploymentState.DRAINING: frozenset({DeploymentState.ACTIVE, DeploymentState.ARCHIVED}),
+    DeploymentState.ARCHIVED: frozenset({DeploymentState.ACTIVE}),
+}
+
+
+class KeyState(StrEnum):
+    ACTIVE = "active"
+    REVOKED = "revoked"
+
+
+KEY_MOVES: dict[KeyState, frozenset[KeyState]] = {
+    KeyState.ACTIVE: frozenset({KeyState.REVOKED}),
+    KeyState.REVOKED: frozenset(),
+}
+
+
+class ReservationState(StrEnum):
+    HELD = "held"
+    RELEASED = "released"
+
+
+RESERVATION_MOVES: dict[ReservationState, frozenset[ReservationState]] = {
+    ReservationState.HELD: frozenset({ReservationState.RELEASED}),
+    ReservationState.RELEASED: frozenset(),
+}
+
+
+class Priority(StrEnum):
+    INTERACTIVE = "interactive"
+    STANDARD = "standard"
+    BATCH = "batch"
+
+
+class Outcome(StrEnum):
+    """How an admitted call ended; a closed set that doubles as metric label."""
+
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"  # [DONE] without a finish reason
+    TRUNCATED = "truncated"  # the engine's stream broke off
+    UPSTREAM_ERROR = "upstream_error"
+    CLIENT_CLOSED = "client_closed"
+    SLOW_CLIENT = "slow_client"
+    DEADLINE = "deadline"
+    DRAINED = "drained"
+    LOST = "lost"  # its gateway process died
+
+
+class TokensSource(StrEnum):
+    ENGINE = "engine"
+    COUNTED = "counted"
+    ESTIMATED = "estimated"
+
+
+class Part(StrEnum):
+    """The three parts of the gateway's snapshot, each with a version of its own."""
+
+    IDENTITIES = "identities"
+    ROUTES = "routes"
+    REPLICAS = "replicas"

@@ -1,0 +1,109 @@
+"""The words that control and engines share: what to launch, and what was read."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """One launch of one engine. Ports and memory are already reserved by whoever made this."""
+
+    replica_id: int
+    generation: int
+    kind: str  # "vllm" | "stub"
+    version: str  # of the engine, as in "0.32.0"
+    served_name: str
+    weights: str  # folder with config.json, tokenizer and safetensors
+    host: str
+    port: int
+    api_key: str
+    device_kind: str  # "gpu" | "cpu"
+    device_uuids: tuple[str, ...] = ()
+    kv_cache_bytes: int | None = None  # fixed size on a shared or CPU device
+    memory_ratio: float | None = None  # of a card of its own
+    slots: int = 16  # calls in one step
+    arguments: dict[str, str | int | float | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to execute: argv, and the whole environment of the process."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+
+
+@dataclass(frozen=True)
+class EngineRecord:
+    """Identity of a launched process: survives restarts of whoever launched it."""
+
+    replica_id: int
+    generation: int
+    pid: int
+    start_ticks: int
+    boot_id: str
+    host: str
+    port: int
+    home: str
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Where a start-up stands, read from the engine's log."""
+
+    name: str  # "starting" | "loading" | "warming" | "ready"
+    percent: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why an engine failed: a code from a closed set, its own words, and whether to try again."""
+
+    code: str
+    detail: str
+    retry: bool
+
+
+@dataclass(frozen=True)
+class EngineLoad:
+    """One reading of an engine's /metrics. Counters restart at zero with the engine."""
+
+    running: int = 0
+    waiting: int = 0
+    kv_cache_ratio: float = 0.0  # 0 to 1
+    kv_cache_tokens: int | None = None  # capacity, when the engine says it
+    prompt_tokens: int = 0  # counter
+    generation_tokens: int = 0  # counter
+    cached_prompt_tokens: int = 0  # counter
+    preemptions: int = 0  # counter
+    ttft_seconds_sum: float = 0.0  # counters of the histograms
+    ttft_count: int = 0
+    tpot_seconds_sum: float = 0.0
+    tpot_count: int = 0
+    started_at_seconds: float = 0.0  # epoch seconds; another value means the counters restarted
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One device, now. None means the driver does not say (never zero)."""
+
+    uuid: str
+    index: int
+    kind: str  # "gpu" | "cpu"
+    name: str
+    memory_total_bytes: int
+    memory_free_bytes: int | None
+    utilisation_ratio: float | None  # 0 to 1
+    power_watts: float | None
+    temperature_celsius: float | None
+    processes: tuple[tuple[int, int | None], ...] = ()  # (pid, bytes)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """An artifact on disk, verified."""
+
+    path: str
+    size_bytes: int
+    licence: str = ""  # name and address of the terms, shown to the operator
