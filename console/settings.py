@@ -1,4 +1,4 @@
-"""Every setting of the platform. The only file, with the entry points, that reads the environment."""
+"""Every setting of the platform; with the entry points, the only reader of the environment."""
 
 import hashlib
 import hmac

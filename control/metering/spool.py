@@ -1,4 +1,4 @@
-"""A gateway worker's journal of calls: appended at once, fsynced in groups, shipped by its parent."""
+"""A gateway worker's journal of calls: appended at once, fsynced in groups, then shipped."""
 
 import msgspec
 
@@ -58,7 +58,7 @@ class Close(msgspec.Struct, tag="close", frozen=True):
 
 
 class Refused(msgspec.Struct, tag="refused", frozen=True):
-    """Refusals before admission, counted per tenant, key, code and minute (epoch, of the minute)."""
+    """Refusals before admission, counted per tenant, key, code and minute (epoch seconds)."""
 
     tenant: str
     key_id: int | None

@@ -35,7 +35,7 @@ class Target(models.Model):
 
 
 class SnapshotPart(models.Model):
-    """One part of what gateways know. `version` is what the tables say, `built` what is compiled."""
+    """One part of what gateways know: `version` of the tables, `built` of what is compiled."""
 
     part = models.CharField(max_length=16, primary_key=True)
     version = models.BigIntegerField(default=1)
