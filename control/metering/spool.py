@@ -1,6 +1,25 @@
 """A gateway worker's journal of calls: appended at once, fsynced in groups, then shipped."""
 
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
 import msgspec
+
+SEGMENT_BYTES_MAX = 8 * 1024 * 1024
+SEGMENT_SECONDS_MAX = 60.0
+SPOOL_BYTES_MAX = 1024 * 1024 * 1024
+LINE_BYTES_MAX = 64 * 1024
+SYNC_GROUP_SECONDS = 0.015  # with the fsync itself a record is on the disk within about 20 ms
+SYNC_RETRY_SECONDS = 1.0
+MEASURE_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
 
 
 class Open(msgspec.Struct, tag="open", frozen=True):
@@ -68,3 +87,183 @@ class Refused(msgspec.Struct, tag="refused", frozen=True):
 
 
 Record = Open | Progress | Close | Refused
+
+decode_record = msgspec.json.Decoder(Record).decode
+_encode_record = msgspec.json.Encoder().encode
+
+
+class SpoolClosed(Exception):
+    """A record came after close(): whoever stops the gateway must let calls end first."""
+
+
+class SpoolWriter:
+    """Appends from any thread; a thread of its own fsyncs what was written.
+
+    `has_room` turns False when the shipper has not kept up for SPOOL_BYTES_MAX: admit nothing
+    new then. Calls already admitted are written all the same, for they must end in an event.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        owner: str,
+        *,
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+        spool_bytes_max: int = SPOOL_BYTES_MAX,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.folder = Path(directory) / owner
+        self.has_room = True
+        self._segment_bytes_max = segment_bytes_max
+        self._spool_bytes_max = spool_bytes_max
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._retired: list[int] = []  # full segments, to be fsynced and closed by the thread
+        self._file: int | None = None
+        self._torn = False
+        self._closed = False
+        self._sequence = self._last_sequence()
+        self._synced_sequence = 0
+        self._measure_at = 0.0
+        self._open_segment()
+        self._thread = threading.Thread(target=self._sync_forever, name="spool-fsync", daemon=True)
+        self._thread.start()
+
+    def append(self, record: Record) -> None:
+        """Write the record now; it survives kill -9 when this returns, a power cut soon after."""
+        line = _encode_record(record) + b"\n"
+        if len(line) > LINE_BYTES_MAX:
+            raise ValueError(f"a spool record of {len(line)} bytes; the most is {LINE_BYTES_MAX}")
+        with self._lock:
+            if self._closed:
+                raise SpoolClosed(f"spool {self.folder.name} is closed")
+            if self._is_full():
+                self._open_segment()
+            self._write(line)
+        self._wake.set()
+
+    def close(self) -> None:
+        """Put everything on the disk and end the thread. Closing twice is harmless."""
+        with self._lock:
+            self._closed = True
+        self._wake.set()
+        self._thread.join()
+        if self._file is not None:
+            self._sync()
+            os.close(self._file)
+            self._file = None
+
+    def _is_full(self) -> bool:
+        if not self._size:
+            return False
+        age = self._clock() - self._opened_at
+        return self._size >= self._segment_bytes_max or age >= SEGMENT_SECONDS_MAX
+
+    def _write(self, line: bytes) -> None:
+        if self._torn:  # end the line that a full disk cut off, or this one would be lost with it
+            line = b"\n" + line
+        written = os.write(self._file, line)
+        self._size += written
+        self._torn = written < len(line)
+        if self._torn:
+            raise OSError(f"the disk took {written} of {len(line)} bytes of a spool record")
+
+    def _last_sequence(self) -> int:
+        return max((int(path.stem) for path in segments(self.folder)), default=0)
+
+    def _open_segment(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.folder / f"{self._sequence + 1:08d}.jsonl"
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        if self._file is not None:
+            self._retired.append(self._file)
+        self._file, self._size, self._opened_at = file, 0, self._clock()
+        self._sequence += 1
+
+    def _sync_forever(self) -> None:
+        while not self._closed:
+            self._wake.wait(SYNC_RETRY_SECONDS)
+            if not self._closed:
+                time.sleep(SYNC_GROUP_SECONDS)
+            try:
+                self._sync()
+            except OSError:
+                log.exception("spool %s could not be synced; trying again", self.folder.name)
+                self._wake.set()
+
+    def _sync(self) -> None:
+        with self._lock:
+            self._wake.clear()
+            retired, self._retired = self._retired, []
+            # A descriptor of our own: append may retire and replace the other meanwhile.
+            current = os.dup(self._file)
+        with contextlib.ExitStack() as opened:
+            for file in (*retired, current):
+                opened.callback(os.close, file)
+            for file in (*retired, current):
+                os.fsync(file)
+        if self._synced_sequence != self._sequence:
+            self._synced_sequence = self._sequence
+            sync_folder(self.folder)
+            sync_folder(self.folder.parent)
+        if self._clock() >= self._measure_at:
+            self._measure_at = self._clock() + MEASURE_SECONDS
+            self.has_room = _bytes_in(self.folder) < self._spool_bytes_max
+
+
+def segments(folder: Path) -> list[Path]:
+    """The owner's files, oldest first."""
+    return sorted(path for path in folder.glob("*.jsonl") if path.stem.isdigit())
+
+
+def owners(directory: Path) -> list[str]:
+    """Who has written into this spool and is not shipped and forgotten yet."""
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(path.name for path in Path(directory).iterdir() if path.is_dir())
+    return []
+
+
+@dataclass(frozen=True)
+class Line:
+    """One whole line of a segment; `record` is None when it cannot be read."""
+
+    offset_after: int
+    raw: bytes
+    record: Record | None
+
+
+def read_lines(path: Path, offset: int = 0) -> Iterator[Line]:
+    """Whole lines from an offset. A last line without its end is left for the next reading."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        for raw in iter(lambda: file.readline(LINE_BYTES_MAX), b""):
+            if not raw.endswith(b"\n") and len(raw) < LINE_BYTES_MAX:
+                return
+            offset += len(raw)
+            if raw.strip():
+                yield Line(offset, raw, _record_of(raw))
+
+
+def _record_of(raw: bytes) -> Record | None:
+    try:
+        return decode_record(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def sync_folder(folder: Path) -> None:
+    """A new name in a folder survives a power cut only when the folder itself is on the disk."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for path in segments(folder):
+        with contextlib.suppress(FileNotFoundError):  # the shipper deletes what it has stored
+            total += path.stat().st_size
+    return total

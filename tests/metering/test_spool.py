@@ -1,0 +1,146 @@
+"""The journal of calls: nothing appended is lost, a torn end disturbs nobody."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from control.metering.spool import (
+    LINE_BYTES_MAX,
+    Progress,
+    Refused,
+    SpoolClosed,
+    SpoolWriter,
+    owners,
+    read_lines,
+    segments,
+)
+
+
+def progress(number: int) -> Progress:
+    return Progress(
+        call_id=f"req_{number}", input_tokens=number, cached_input_tokens=0, output_tokens=1
+    )
+
+
+def records(folder: Path) -> list:
+    return [line.record for path in segments(folder) for line in read_lines(path)]
+
+
+def test_a_record_is_in_the_file_when_append_returns(tmp_path):
+    writer = SpoolWriter(tmp_path, "gw-1")
+    writer.append(progress(1))
+    assert records(tmp_path / "gw-1") == [progress(1)]
+    assert owners(tmp_path) == ["gw-1"]
+    writer.close()
+
+
+def test_m04_kill_9_loses_no_appended_record(tmp_path):
+    script = (
+        "import sys, pathlib; from control.metering.spool import Progress, SpoolWriter\n"
+        "writer = SpoolWriter(pathlib.Path(sys.argv[1]), 'gw-1')\n"
+        "for n in range(200):\n"
+        "    writer.append(Progress(f'req_{n}', n, 0, 1))\n"
+        "sys.stdout.write('written\\n'); sys.stdout.flush(); sys.stdin.read()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout.readline() == b"written\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert records(tmp_path / "gw-1") == [progress(n) for n in range(200)]
+
+
+def test_segments_rotate_by_size_and_keep_their_order(tmp_path):
+    writer = SpoolWriter(tmp_path, "gw-1", segment_bytes_max=300)
+    for number in range(20):
+        writer.append(progress(number))
+    writer.close()
+    assert len(segments(tmp_path / "gw-1")) > 3
+    assert records(tmp_path / "gw-1") == [progress(n) for n in range(20)]
+
+
+def test_segments_rotate_by_age(tmp_path):
+    now = [0.0]
+    writer = SpoolWriter(tmp_path, "gw-1", clock=lambda: now[0])
+    writer.append(progress(1))
+    now[0] = 61.0
+    writer.append(progress(2))
+    writer.close()
+    assert len(segments(tmp_path / "gw-1")) == 2
+
+
+def test_an_owner_that_comes_back_never_writes_into_an_old_segment(tmp_path):
+    for number in (1, 2):
+        writer = SpoolWriter(tmp_path, "gw-1")
+        writer.append(progress(number))
+        writer.close()
+    assert [path.name for path in segments(tmp_path / "gw-1")] == [
+        "00000001.jsonl",
+        "00000002.jsonl",
+    ]
+
+
+def test_a_torn_last_line_waits_for_its_end(tmp_path):
+    writer = SpoolWriter(tmp_path, "gw-1")
+    writer.append(progress(1))
+    writer.close()
+    [path] = segments(tmp_path / "gw-1")
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:-5])
+    [line] = read_lines(path)
+    assert (line.record, line.offset_after) == (progress(1), len(whole))
+    path.write_bytes(whole + whole)
+    assert [line.record for line in read_lines(path, line.offset_after)] == [progress(1)]
+
+
+def test_what_cannot_be_read_is_a_line_without_a_record(tmp_path):
+    path = tmp_path / "1.jsonl"
+    path.write_bytes(b'{"type":"nonsense"}\n\xff\xfe\n\n' + b"x" * (LINE_BYTES_MAX + 5) + b"\n")
+    lines = list(read_lines(path))
+    assert [line.record for line in lines] == [None] * 4
+    assert lines[-1].offset_after == path.stat().st_size
+
+
+def test_nothing_is_taken_after_close(tmp_path):
+    writer = SpoolWriter(tmp_path, "gw-1")
+    writer.close()
+    writer.close()
+    with pytest.raises(SpoolClosed):
+        writer.append(progress(1))
+
+
+def test_a_spool_nobody_ships_runs_out_of_room_but_still_ends_admitted_calls(tmp_path):
+    writer = SpoolWriter(tmp_path, "gw-1", spool_bytes_max=100, segment_bytes_max=50)
+    assert writer.has_room
+    writer.append(progress(1))
+    writer.append(progress(2))
+    writer.close()
+    assert not writer.has_room
+    assert records(tmp_path / "gw-1") == [progress(1), progress(2)]
+
+
+def test_a_disk_that_fills_up_tears_one_line_only(tmp_path, monkeypatch):
+    writer = SpoolWriter(tmp_path, "gw-1")
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: real(file, data[:10]))
+    with pytest.raises(OSError, match="the disk took 10 of"):
+        writer.append(progress(1))
+    monkeypatch.setattr(os, "write", real)
+    writer.append(progress(2))
+    writer.close()
+    assert records(tmp_path / "gw-1") == [None, progress(2)]
+
+
+def test_oversized_records_are_refused(tmp_path):
+    writer = SpoolWriter(tmp_path, "gw-1")
+    with pytest.raises(ValueError, match="the most is"):
+        writer.append(Refused("t" * LINE_BYTES_MAX, None, "code", 0, 1))
+    writer.close()
