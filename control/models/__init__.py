@@ -1,7 +1,7 @@
 """The nouns of the platform as tables."""
 
 from control.models.audit import AuditEntry
-from control.models.catalog import CatalogModel, Version
+from control.models.catalog import CatalogModel, Version, VersionMeasure
 from control.models.deployment import Deployment
 from control.models.fleet import Device, Node, Reservation
 from control.models.money import PICO, PICO_PER_TOKEN, CostRate, Posting, Price, Transfer
@@ -41,4 +41,5 @@ __all__ = [
     "Transfer",
     "UsageEvent",
     "Version",
+    "VersionMeasure",
 ]

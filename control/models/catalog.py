@@ -39,3 +39,15 @@ class Version(models.Model):
     @property
     def is_external(self) -> bool:
         return self.engine.get("kind") == "external"
+
+
+class VersionMeasure(models.Model):
+    """What a version's files say about the memory it needs, read where they first arrived."""
+
+    version = models.OneToOneField(Version, models.CASCADE, related_name="measure")
+    weights_bytes = models.BigIntegerField()
+    kv_cost = models.JSONField(help_text="Bytes of KV cache by kind of layer")
+    measured_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.version}: {self.weights_bytes} bytes of weights"

@@ -2,6 +2,7 @@
 
 from django.db import models, transaction
 
+from control.models.catalog import Version
 from control.models.deployment import Deployment
 from control.models.fleet import Node
 from control.models.routes import SnapshotPart
@@ -16,11 +17,20 @@ class IllegalMove(Exception):
 
 class Replica(models.Model):
     deployment = models.ForeignKey(Deployment, models.PROTECT, related_name="replicas")
+    version = models.ForeignKey(
+        Version,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="replicas",
+        help_text="What was launched; the deployment may want another by now",
+    )
     generation = models.PositiveIntegerField(help_text="Fencing: rises with each launch")
     node = models.ForeignKey(Node, models.PROTECT, null=True, blank=True, related_name="replicas")
     state = models.CharField(max_length=16, default=ReplicaState.PENDING)
     reason = models.TextField(blank=True, default="", help_text="Why it is in this state")
     cause = models.CharField(max_length=64, blank=True, default="", help_text="Of a failure")
+    retry = models.BooleanField(default=True, help_text="Whether a failure may pass by itself")
     phase = models.CharField(max_length=64, blank=True, default="")
     progress_percent = models.PositiveSmallIntegerField(default=0)
     host = models.CharField(max_length=255, blank=True, default="")
