@@ -1,0 +1,236 @@
+"""What a device hour costs, and tokens therefore: exact fractions; parts sum to the whole."""
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from fractions import Fraction
+
+MILLION = 10**6
+HOUR_SECONDS = 3600
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much device time a token of a class takes, beside one of uncached input."""
+
+    cached_input: Fraction = Fraction(1, 10)
+    output: Fraction = Fraction(4)
+
+
+WEIGHTS = Weights()
+
+
+@dataclass(frozen=True)
+class RateFacts:
+    """What one device costs, by a glob on its name, from an instant on."""
+
+    id: int
+    device: str
+    currency: str
+    hardware_per_hour: Decimal
+    power_watts: Decimal
+    power_per_kwh: Decimal
+    pue: Decimal
+    engineering_per_hour: Decimal
+    valid_from: datetime
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Tokens served. Cached ones are of the input."""
+
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+
+    def weighted(self, weights: Weights = WEIGHTS) -> Fraction:
+        uncached = self.input_tokens - self.cached_input_tokens
+        return (
+            Fraction(uncached)
+            + self.cached_input_tokens * weights.cached_input
+            + self.output_tokens * weights.output
+        )
+
+
+@dataclass(frozen=True)
+class PerMillion:
+    """Cost of a million tokens of each class."""
+
+    input: Fraction
+    cached_input: Fraction
+    output: Fraction
+
+
+@dataclass(frozen=True)
+class NoTokens:
+    """Why there is no cost per token; the whole cost is then cost of idleness."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Device time and its cost, split into the part with a running call and the idle part."""
+
+    device_seconds: Fraction
+    busy_seconds: Fraction
+    cost: Fraction
+    idle_cost: Fraction
+
+    @property
+    def busy_cost(self) -> Fraction:
+        return self.cost - self.idle_cost
+
+    @property
+    def utilisation_ratio(self) -> Fraction | None:
+        return self.busy_seconds / self.device_seconds if self.device_seconds else None
+
+    @property
+    def idle_ratio(self) -> Fraction | None:
+        ratio = self.utilisation_ratio
+        return None if ratio is None else 1 - ratio
+
+
+@dataclass(frozen=True)
+class Possible:
+    """A claimed price of output follows with this weight of an output token."""
+
+    output_weight: Fraction
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A claimed price of output does not follow from cost and volume, and why."""
+
+    output_weight: Fraction | None
+    reason: str
+
+
+def rate_in_force(rates: Iterable[RateFacts], device: str, at: datetime) -> RateFacts | None:
+    """The longest glob that matches the device's name, then its newest entry begun by then."""
+    fitting = [
+        rate
+        for rate in rates
+        if rate.valid_from <= at and fnmatch.fnmatchcase(device.lower(), rate.device.lower())
+    ]
+    return max(fitting, key=lambda rate: (len(rate.device), rate.valid_from, rate.id), default=None)
+
+
+def cost_per_device_hour(rate: RateFacts) -> Fraction:
+    """Hardware + power (watts / 1000 x PUE x tariff) + engineering."""
+    power = Fraction(rate.power_watts) / 1000 * Fraction(rate.pue) * Fraction(rate.power_per_kwh)
+    return Fraction(rate.hardware_per_hour) + power + Fraction(rate.engineering_per_hour)
+
+
+def spent(device_seconds: Fraction, busy_seconds: Fraction, per_hour: Fraction) -> Spent:
+    """A device is paid for whether it works or not; what it did not work is the idle cost."""
+    busy = min(max(busy_seconds, Fraction(0)), device_seconds)
+    idle_cost = (device_seconds - busy) / HOUR_SECONDS * per_hour
+    return Spent(device_seconds, busy, device_seconds / HOUR_SECONDS * per_hour, idle_cost)
+
+
+def total(parts: Iterable[Spent]) -> Spent:
+    parts = list(parts)
+    return Spent(
+        sum((part.device_seconds for part in parts), Fraction(0)),
+        sum((part.busy_seconds for part in parts), Fraction(0)),
+        sum((part.cost for part in parts), Fraction(0)),
+        sum((part.idle_cost for part in parts), Fraction(0)),
+    )
+
+
+def cost_per_million(
+    cost: Fraction, volume: Volume, weights: Weights = WEIGHTS
+) -> PerMillion | NoTokens:
+    """The whole cost over the tokens served: idle time is in it, for someone has to pay it.
+
+    The sum over the classes of cost x tokens / 1,000,000 is `cost` again, exactly.
+    """
+    weighted = volume.weighted(weights)
+    if not weighted:
+        return NoTokens("no tokens were served in this time")
+    unit = cost / weighted * MILLION
+    return PerMillion(unit, unit * weights.cached_input, unit * weights.output)
+
+
+def formula(weights: Weights = WEIGHTS) -> str:
+    """Shown beside every figure that was made with it."""
+    return (
+        "device hours x (hardware + watts / 1000 x PUE x tariff + engineering) / "
+        f"(input + {fraction_text(weights.cached_input)} x cached input"
+        f" + {fraction_text(weights.output)} x output) x 1,000,000; idle time included"
+    )
+
+
+def allocate(cost: Fraction, shares: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    """Split a cost by shares of use; the parts sum to the whole exactly."""
+    whole = sum(shares.values(), Fraction(0))
+    if not whole:
+        return {}
+    return {name: cost * share / whole for name, share in shares.items()}
+
+
+def rounded(parts: Mapping[str, Fraction], places: int = 2) -> dict[str, Decimal]:
+    """Round so that the rounded parts still sum to the rounded whole.
+
+    The largest part takes the remainder: there it is the smallest change in proportion.
+    """
+    whole = round_half_up(sum(parts.values(), Fraction(0)), places)
+    result = {name: round_half_up(part, places) for name, part in parts.items()}
+    if result:
+        largest = max(parts, key=lambda name: (abs(parts[name]), name))
+        result[largest] += whole - sum(result.values())
+    return result
+
+
+def margin_ratio(revenue: Fraction, cost: Fraction) -> Fraction | None:
+    """Of what was charged, the part that is left after cost."""
+    return (revenue - cost) / revenue if revenue else None
+
+
+def check_claim(
+    cost: Fraction, volume: Volume, output_per_million: Fraction
+) -> Possible | Impossible:
+    """Whether a price per million output tokens can follow from this cost and volume.
+
+    Solved for the weight of an output token (nothing cached): k = p n_in / (C - p n_out).
+    An output token takes more device time than an input token, never less.
+    """
+    price = output_per_million / MILLION
+    rest = cost - price * volume.output_tokens
+    if rest < 0:
+        return Impossible(None, "output alone would bring in more than everything costs")
+    if rest == 0 and volume.input_tokens:
+        return Impossible(None, "input would have to be free")
+    weight = price * volume.input_tokens / rest if rest else Fraction(1)
+    if weight >= 1:
+        return Possible(weight)
+    absorbed = price * volume.output_tokens / cost * 100
+    return Impossible(
+        weight,
+        f"it pays {fraction_text(absorbed, 1)} % of the cost, and an output token would have to be"
+        f" {fraction_text(1 / weight, 1) if weight else 'infinitely'} times cheaper than an"
+        " input token: state another volume, share of the devices or cost basis",
+    )
+
+
+def round_half_up(value: Fraction, places: int) -> Decimal:
+    """Rounding is stated: half up, away from zero (Decimal's own default is half even)."""
+    scaled = abs(value) * 10**places
+    whole = int(scaled)
+    if scaled - whole >= Fraction(1, 2):
+        whole += 1
+    with localcontext() as context:
+        context.prec = 60
+        sign = -1 if value < 0 else 1
+        return (Decimal(sign * whole) / 10**places).quantize(
+            Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP
+        )
+
+
+def fraction_text(value: Fraction, places: int = 6) -> str:
+    """A plain decimal, without padding."""
+    text = f"{round_half_up(value, places):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
