@@ -107,3 +107,7 @@ class Weights:
     path: str
     size_bytes: int
     licence: str = ""  # name and address of the terms, shown to the operator
+
+
+class BadSpec(ValueError):
+    """A spec that no engine can be started from; the message says which field, and what to do."""
