@@ -1,6 +1,10 @@
 """Who did what, and why. Append-only."""
 
+from datetime import datetime
+
 from django.db import models
+
+Change = tuple[dict | None, dict | None]
 
 
 class AuditEntry(models.Model):
@@ -14,3 +18,19 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.by}: {self.action} {self.subject}"
+
+
+def record(
+    action: str, subject: str, *, by: str, reason: str, at: datetime, change: Change = (None, None)
+) -> AuditEntry:
+    """Note an action in the transaction that carries it out; `change` is (before, after)."""
+    before, after = change
+    return AuditEntry.objects.create(
+        action=action,
+        subject=subject[:160],
+        by=by[:128],
+        reason=reason,
+        at=at,
+        before=before,
+        after=after,
+    )

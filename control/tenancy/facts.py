@@ -68,8 +68,12 @@ class AuditFacts:
     after: object
 
 
-def tenants(*, archived: bool = True, first: int = 0, count: int = ROWS_MAX) -> list[TenantFacts]:
+def tenants(
+    *, name: str | None = None, archived: bool = True, first: int = 0, count: int = ROWS_MAX
+) -> list[TenantFacts]:
     rows = Tenant.objects.order_by(F("archived_at").asc(nulls_first=True), "name")
+    if name is not None:
+        rows = rows.filter(name=name)
     if not archived:
         rows = rows.filter(archived_at=None)
     found = list(rows[first : first + min(count, ROWS_MAX)])
@@ -103,6 +107,10 @@ def tenants(*, archived: bool = True, first: int = 0, count: int = ROWS_MAX) -> 
         )
         for tenant in found
     ]
+
+
+def tenant(name: str) -> TenantFacts | None:
+    return next(iter(tenants(name=name, count=1)), None)
 
 
 def tenant_count() -> int:

@@ -1,0 +1,103 @@
+"""Changes to the catalogue: versions are added and put aside, never altered."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db import transaction
+
+from control import checks
+from control.catalog import rules
+from control.catalog.rules import VersionWanted
+from control.models import CatalogModel, Deployment, SnapshotPart, Version
+from control.models.audit import record
+from control.models.sealing import seal, unseal
+from control.states import DeploymentState, Part
+
+IMMUTABLE = "versions are immutable: name a new one"
+
+
+def save_version(
+    model: str, version: str, content: VersionWanted, *, by: str, reason: str, at: datetime
+) -> Version:
+    """Add a version, or find it as it is wanted. Other content under its name is refused."""
+    allowed = settings.WEIR_ALLOW_STUB
+    checks.require(rules.version_problems(model, version, content, stub_allowed=allowed))
+    with transaction.atomic():
+        entry = _save_model(model)
+        stored = Version.objects.select_for_update().filter(model=entry, name=version).first()
+        if stored is None:
+            stored = _insert(entry, version, content)
+            change = (None, content.content)
+            record("create version", str(stored), by=by, reason=reason, at=at, change=change)
+            return stored
+        if stored.digest != content.digest:
+            raise checks.refuse("version", f"{stored} is stored already; {IMMUTABLE}")
+        if _revise(stored, content):
+            record("save version", str(stored), by=by, reason=reason, at=at)
+    return stored
+
+
+def archive_model(name: str, *, by: str, reason: str, at: datetime) -> None:
+    """Put a model and its versions aside; refused while a deployment wants one."""
+    with transaction.atomic():
+        entry = _active_model(name)
+        _refuse_wanted(Deployment.objects.filter(version__model=entry), f"model {name!r}")
+        CatalogModel.objects.filter(pk=entry.pk).update(archived_at=at)
+        record("archive model", name, by=by, reason=reason, at=at)
+
+
+def archive_version(model: str, name: str, *, by: str, reason: str, at: datetime) -> None:
+    with transaction.atomic():
+        entry = _active_model(model)
+        version = Version.objects.filter(model=entry, name=name, archived_at=None).first()
+        if version is None:
+            raise checks.refuse("version", f"model {model!r} has no version {name!r}")
+        _refuse_wanted(Deployment.objects.filter(version=version), f"version {version}")
+        Version.objects.filter(pk=version.pk).update(archived_at=at)
+        record("archive version", str(version), by=by, reason=reason, at=at)
+
+
+def _save_model(name: str) -> CatalogModel:
+    entry, _ = CatalogModel.objects.select_for_update().get_or_create(name=name)
+    if entry.archived_at is not None:
+        CatalogModel.objects.filter(pk=entry.pk).update(archived_at=None)
+        entry.archived_at = None
+    return entry
+
+
+def _insert(entry: CatalogModel, name: str, content: VersionWanted) -> Version:
+    key = content.upstream_key
+    return Version.objects.create(
+        model=entry,
+        name=name,
+        **content.content,
+        upstream_key=seal(key) if key else None,
+        digest=content.digest,
+    )
+
+
+def _revise(stored: Version, content: VersionWanted) -> bool:
+    """What may change: the key of an external engine, and being in the archive."""
+    key = content.upstream_key
+    now = unseal(stored.upstream_key) if stored.upstream_key else None
+    if now == key and stored.archived_at is None:
+        return False
+    if now != key:
+        stored.upstream_key = seal(key) if key else None
+        SnapshotPart.raise_version(Part.REPLICAS)  # gateways send this key
+    stored.archived_at = None
+    stored.save(update_fields=["upstream_key", "archived_at"])
+    return True
+
+
+def _active_model(name: str) -> CatalogModel:
+    found = CatalogModel.objects.select_for_update().filter(name=name, archived_at=None).first()
+    if found is None:
+        raise checks.refuse("model", f"there is no model {name!r}")
+    return found
+
+
+def _refuse_wanted(deployments, what: str) -> None:
+    wanting = deployments.filter(state=DeploymentState.ACTIVE).order_by("name")
+    if names := list(wanting.values_list("name", flat=True)[:5]):
+        raise checks.refuse("", f"{what} is wanted by {', '.join(names)}: drain it first")

@@ -1,0 +1,116 @@
+"""What any wanted value must satisfy, whoever asks: names, text, ranges, amounts. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+NAME_CHARACTERS_MAX = 63
+PUBLIC_NAME_CHARACTERS_MAX = 96
+TEXT_CHARACTERS_MAX = 2000
+AMOUNT_DECIMALS_MAX = 6
+AMOUNT_MAX = Decimal(10**9)
+
+_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9_-]*[a-zA-Z0-9])?")
+_MODEL_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?")
+_PUBLIC_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9._:/-]*[a-zA-Z0-9])?")
+_CURRENCY = re.compile(r"[A-Z]{3}")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: which field, and what to do about it."""
+
+    field: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.what}" if self.field else self.what
+
+    def under(self, path: str) -> "Problem":
+        return Problem(".".join(part for part in (path, self.field) if part), self.what)
+
+
+class Refused(Exception):
+    """What was asked for cannot be done; every problem names its field."""
+
+    def __init__(self, problems: Iterable[Problem]):
+        self.problems = tuple(problems)
+        super().__init__("; ".join(str(problem) for problem in self.problems))
+
+
+def refuse(field: str, what: str) -> Refused:
+    return Refused([Problem(field, what)])
+
+
+def require(problems: Iterable[Problem]) -> None:
+    """Raise Refused with all problems, if there is one."""
+    if found := tuple(problems):
+        raise Refused(found)
+
+
+def name(field: str, value: str) -> list[Problem]:
+    """Tenants, projects, keys, deployments, nodes: what may stand in an address."""
+    return _named(field, value, _NAME, NAME_CHARACTERS_MAX, "letters, digits, - and _")
+
+
+def version_name(field: str, value: str) -> list[Problem]:
+    return _named(field, value, _MODEL_NAME, NAME_CHARACTERS_MAX, "letters, digits, . - and _")
+
+
+def model_name(field: str, value: str) -> list[Problem]:
+    """Models have dots in their names: llama-3.1-8b."""
+    return _named(
+        field, value, _MODEL_NAME, PUBLIC_NAME_CHARACTERS_MAX, "letters, digits, . - and _"
+    )
+
+
+def public_name(field: str, value: str) -> list[Problem]:
+    """Routes: what a caller writes as `model`, as in org/name:tag."""
+    return _named(
+        field, value, _PUBLIC_NAME, PUBLIC_NAME_CHARACTERS_MAX, "letters, digits, . : / - and _"
+    )
+
+
+def _named(field: str, value: str, form: re.Pattern, longest: int, allowed: str) -> list[Problem]:
+    if len(value) > longest:
+        return [Problem(field, f"is longer than {longest} characters")]
+    if not form.fullmatch(value):
+        what = f"{value!r} is no name: use {allowed}, a letter or digit at both ends"
+        return [Problem(field, what)]
+    return []
+
+
+def text(field: str, value: str, longest: int = TEXT_CHARACTERS_MAX) -> list[Problem]:
+    """Words for people: line breaks are fine, other control characters are not."""
+    if len(value) > longest:
+        return [Problem(field, f"is longer than {longest} characters")]
+    if not value.replace("\n", "").replace("\t", "").isprintable():
+        return [Problem(field, "holds control characters")]
+    return []
+
+
+def whole(field: str, value: int | None, low: int, high: int) -> list[Problem]:
+    if value is not None and not low <= value <= high:
+        return [Problem(field, f"{value} is not between {low} and {high}")]
+    return []
+
+
+def amount(field: str, value: Decimal, most: Decimal = AMOUNT_MAX) -> list[Problem]:
+    """Money is whole pico-units a token, so no more than six decimals."""
+    if not value.is_finite() or not 0 <= value <= most:
+        return [Problem(field, f"{value} is not between 0 and {most:,}")]
+    if -value.as_tuple().exponent > AMOUNT_DECIMALS_MAX and value % Decimal("0.000001"):
+        return [Problem(field, f"{value} has more than {AMOUNT_DECIMALS_MAX} decimals")]
+    return []
+
+
+def currency(field: str, value: str) -> list[Problem]:
+    if not _CURRENCY.fullmatch(value):
+        return [Problem(field, f"{value!r} is no currency: use three capitals, as in USD")]
+    return []
+
+
+def one_of(field: str, value: str, allowed: Iterable[str]) -> list[Problem]:
+    names = [str(option) for option in allowed]
+    return [] if value in names else [Problem(field, f"{value!r} is not one of {', '.join(names)}")]

@@ -1,0 +1,188 @@
+"""Changes to what is wanted of the fleet; only reconcile starts and drains replicas."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from control import checks
+from control.fleet import rules
+from control.fleet.rules import DeploymentWanted
+from control.models import Deployment, Node, Replica, Reservation, SnapshotPart, Version
+from control.models.audit import record
+from control.states import (
+    DEPLOYMENT_MOVES,
+    NODE_MOVES,
+    REPLICA_LIVE,
+    REPLICA_MOVES,
+    DeploymentState,
+    NodeState,
+    Part,
+    ReplicaState,
+    ReservationState,
+)
+
+
+def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datetime) -> Deployment:
+    """Make the deployment what is wanted, or bring it back. Equal changes nothing."""
+    checks.require(rules.deployment_problems(wanted))
+    with transaction.atomic():
+        version = _version(wanted)
+        if version.is_external:
+            checks.require(rules.external_problems(wanted))
+        stored = Deployment.objects.select_for_update().filter(name=wanted.name).first()
+        before = _facts(stored) if stored else None
+        deployment = stored or Deployment(name=wanted.name)
+        _refuse_other_version(stored, version)
+        deployment.version, deployment.node = version, wanted.node
+        _count(deployment, wanted.replicas_min, wanted.replicas_max, fresh=not _active(stored))
+        deployment.state = DeploymentState.ACTIVE
+        if before == _facts(deployment):
+            return deployment
+        # Someone changed their mind: what failed before is tried again without waiting.
+        deployment.launch_after, deployment.note = None, ""
+        deployment.save()
+        change = (before, _facts(deployment))
+        record("save deployment", wanted.name, by=by, reason=reason, at=at, change=change)
+        SnapshotPart.raise_version(Part.ROUTES)
+    return deployment
+
+
+def scale(
+    name: str, replicas_min: int, replicas_max: int, *, by: str, reason: str, at: datetime
+) -> Deployment:
+    """Other bounds for how many replicas are wanted."""
+    checks.require(rules.count_problems(replicas_min, replicas_max))
+    with transaction.atomic():
+        deployment = _deployment(name, DeploymentState.ACTIVE)
+        if deployment.version.is_external and replicas_max > 1:
+            raise checks.refuse("replicas.max", "an external engine has one replica")
+        before = _facts(deployment)
+        _count(deployment, replicas_min, replicas_max)
+        if before != _facts(deployment):
+            deployment.launch_after = None
+            deployment.save()
+            change = (before, _facts(deployment))
+            record("scale deployment", name, by=by, reason=reason, at=at, change=change)
+    return deployment
+
+
+def drain_deployment(name: str, *, by: str, reason: str, at: datetime) -> None:
+    """Want no replica any more: no new calls, running ones end, then it may be archived."""
+    with transaction.atomic():
+        deployment = _deployment(name, DeploymentState.ACTIVE)
+        deployment.state, deployment.replicas_wanted = DeploymentState.DRAINING, 0
+        deployment.note = reason
+        deployment.save(update_fields=["state", "replicas_wanted", "note"])
+        record("drain deployment", name, by=by, reason=reason, at=at)
+        SnapshotPart.raise_version(Part.ROUTES)
+
+
+def archive_deployment(name: str, *, by: str, reason: str, at: datetime) -> None:
+    """Put a drained deployment aside; refused while a replica of it lives."""
+    allowed = [was for was, moves in DEPLOYMENT_MOVES.items() if DeploymentState.ARCHIVED in moves]
+    with transaction.atomic():
+        deployment = _deployment(name, *allowed)
+        if living := _live(deployment).count():
+            what = f"{name!r} still has {living} live replica(s): it is archived when they ended"
+            raise checks.refuse("deployment", what)
+        Deployment.objects.filter(pk=deployment.pk).update(state=DeploymentState.ARCHIVED)
+        record("archive deployment", name, by=by, reason=reason, at=at)
+        SnapshotPart.raise_version(Part.ROUTES)
+
+
+def cordon(node: str, value: bool, *, by: str, reason: str, at: datetime) -> None:
+    """Keep new replicas off a node, or let them on it again; what runs there goes on."""
+    with transaction.atomic():
+        found = _node(node)
+        if found.cordoned == value:
+            return
+        Node.objects.filter(pk=found.pk).update(cordoned=value)
+        verb = "cordon node" if value else "uncordon node"
+        record(verb, node, by=by, reason=reason, at=at)
+
+
+def remove_node(node: str, *, by: str, reason: str, at: datetime) -> None:
+    """Strike off a node that will not return: what was booked on it is free again.
+
+    Refused while it answers and runs something: its engines would go on unseen.
+    """
+    with transaction.atomic():
+        found = _node(node)
+        live = Replica.objects.filter(node=found, state__in=REPLICA_LIVE).order_by("pk")
+        if found.state == NodeState.READY and live.exists():
+            what = f"{node!r} answers and runs {live.count()} replica(s): cordon and drain it first"
+            raise checks.refuse("node", what)
+        for replica in live:
+            _give_up(replica, by=by, reason=f"node {node} was removed: {reason}", at=at)
+        held = Reservation.objects.filter(device__node=found, state=ReservationState.HELD)
+        held.update(state=ReservationState.RELEASED, released_at=at)
+        allowed = [was for was, moves in NODE_MOVES.items() if NodeState.REMOVED in moves]
+        moved = Node.objects.filter(pk=found.pk, state__in=allowed)
+        moved.update(state=NodeState.REMOVED, note=reason)
+        record("remove node", node, by=by, reason=reason, at=at)
+
+
+def _give_up(replica: Replica, *, by: str, reason: str, at: datetime) -> None:
+    if ReplicaState.STOPPED not in REPLICA_MOVES[ReplicaState(replica.state)]:
+        replica.move(ReplicaState.LOST, reason=reason, by=by, at=at)
+    replica.move(ReplicaState.STOPPED, reason=reason, by=by, at=at)
+
+
+def _count(deployment: Deployment, least: int, most: int, fresh: bool = False) -> None:
+    now = None if fresh else deployment.replicas_wanted
+    deployment.replicas_min, deployment.replicas_max = least, most
+    deployment.replicas_wanted = rules.count_wanted(now, least, most)
+
+
+def _active(stored: Deployment | None) -> bool:
+    return stored is not None and stored.state == DeploymentState.ACTIVE
+
+
+def _version(wanted: DeploymentWanted) -> Version:
+    found = Version.objects.filter(
+        model__name=wanted.model, name=wanted.version, archived_at=None, model__archived_at=None
+    )
+    version = found.select_related("model").first()
+    if version is None:
+        what = f"there is no version {wanted.version!r} of model {wanted.model!r}"
+        raise checks.refuse("version", what)
+    return version
+
+
+def _refuse_other_version(stored: Deployment | None, version: Version) -> None:
+    """Calls are metered by the deployment's version, so it changes only between launches."""
+    if stored is None or stored.version_id == version.pk or not _live(stored).exists():
+        return
+    what = f"{stored.name!r} runs {stored.version}: drain it first, or name a new deployment"
+    raise checks.refuse("version", what)
+
+
+def _live(deployment: Deployment):
+    return Replica.objects.filter(deployment=deployment, state__in=REPLICA_LIVE)
+
+
+def _deployment(name: str, *states: DeploymentState) -> Deployment:
+    found = Deployment.objects.select_for_update().filter(name=name, state__in=states)
+    deployment = found.first()
+    if deployment is None:
+        kinds = " or ".join(str(state) for state in states)
+        raise checks.refuse("deployment", f"there is no {kinds} deployment {name!r}")
+    return deployment
+
+
+def _node(name: str) -> Node:
+    found = Node.objects.select_for_update().filter(name=name)
+    node = found.exclude(state=NodeState.REMOVED).first()
+    if node is None:
+        raise checks.refuse("node", f"there is no node {name!r}")
+    return node
+
+
+def _facts(deployment: Deployment) -> dict:
+    return {
+        "version": str(deployment.version),
+        "replicas": [deployment.replicas_min, deployment.replicas_max],
+        "wanted": deployment.replicas_wanted,
+        "node": deployment.node,
+        "state": deployment.state,
+    }

@@ -1,0 +1,55 @@
+"""What a deployment may be: a version, how many times, where."""
+
+from dataclasses import dataclass
+
+from control import checks
+from control.checks import Problem
+
+REPLICAS_MAX = 1000
+
+
+@dataclass(frozen=True)
+class DeploymentWanted:
+    """A deployment, whole: what is left out has its default."""
+
+    name: str
+    model: str
+    version: str
+    replicas_min: int = 1
+    replicas_max: int = 1
+    node: str = ""
+
+
+def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
+    return [
+        *checks.name("name", wanted.name),
+        *checks.model_name("model", wanted.model),
+        *checks.version_name("version", wanted.version),
+        *count_problems(wanted.replicas_min, wanted.replicas_max),
+        *(checks.name("node", wanted.node) if wanted.node else []),
+    ]
+
+
+def count_problems(least: int, most: int) -> list[Problem]:
+    problems = [
+        *checks.whole("replicas.min", least, 0, REPLICAS_MAX),
+        *checks.whole("replicas.max", most, 0, REPLICAS_MAX),
+    ]
+    if not problems and least > most:
+        problems.append(Problem("replicas.max", f"{most} is below replicas.min, {least}"))
+    return problems
+
+
+def external_problems(wanted: DeploymentWanted) -> list[Problem]:
+    """Weir does not launch an external engine: there is one, and it is where it is."""
+    problems = []
+    if wanted.replicas_max > 1:
+        problems.append(Problem("replicas.max", "an external engine has one replica"))
+    if wanted.node:
+        problems.append(Problem("node", "an external engine is on no node: leave it out"))
+    return problems
+
+
+def count_wanted(now: int | None, least: int, most: int) -> int:
+    """How many to want: what is wanted now, moved within the bounds; one to begin with."""
+    return max(least, min(most, 1 if now is None else now))
