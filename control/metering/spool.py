@@ -5,16 +5,16 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from control.metering.segments import LINE_BYTES_MAX, bytes_in, claim, segments, sync_folder
+
 SEGMENT_BYTES_MAX = 8 * 1024 * 1024
 SEGMENT_SECONDS_MAX = 60.0
 SPOOL_BYTES_MAX = 1024 * 1024 * 1024
-LINE_BYTES_MAX = 64 * 1024
 SYNC_GROUP_SECONDS = 0.015  # with the fsync itself a record is on the disk within about 20 ms
 SYNC_RETRY_SECONDS = 1.0
 MEASURE_SECONDS = 1.0
@@ -88,8 +88,16 @@ class Refused(msgspec.Struct, tag="refused", frozen=True):
 
 Record = Open | Progress | Close | Refused
 
-decode_record = msgspec.json.Decoder(Record).decode
+_decode = msgspec.json.Decoder(Record).decode
 _encode_record = msgspec.json.Encoder().encode
+
+
+def record_of(raw: bytes) -> Record | None:
+    """What a line says, or None when it cannot be understood."""
+    try:
+        return _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 class SpoolClosed(Exception):
@@ -123,6 +131,7 @@ class SpoolWriter:
         self._file: int | None = None
         self._torn = False
         self._closed = False
+        self._claim = claim(self.folder)
         self._sequence = self._last_sequence()
         self._synced_sequence = 0
         self._measure_at = 0.0
@@ -152,6 +161,7 @@ class SpoolWriter:
         if self._file is not None:
             self._sync()
             os.close(self._file)
+            os.close(self._claim)
             self._file = None
 
     def _is_full(self) -> bool:
@@ -173,7 +183,6 @@ class SpoolWriter:
         return max((int(path.stem) for path in segments(self.folder)), default=0)
 
     def _open_segment(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self.folder / f"{self._sequence + 1:08d}.jsonl"
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         if self._file is not None:
@@ -209,61 +218,4 @@ class SpoolWriter:
             sync_folder(self.folder.parent)
         if self._clock() >= self._measure_at:
             self._measure_at = self._clock() + MEASURE_SECONDS
-            self.has_room = _bytes_in(self.folder) < self._spool_bytes_max
-
-
-def segments(folder: Path) -> list[Path]:
-    """The owner's files, oldest first."""
-    return sorted(path for path in folder.glob("*.jsonl") if path.stem.isdigit())
-
-
-def owners(directory: Path) -> list[str]:
-    """Who has written into this spool and is not shipped and forgotten yet."""
-    with contextlib.suppress(FileNotFoundError):
-        return sorted(path.name for path in Path(directory).iterdir() if path.is_dir())
-    return []
-
-
-@dataclass(frozen=True)
-class Line:
-    """One whole line of a segment; `record` is None when it cannot be read."""
-
-    offset_after: int
-    raw: bytes
-    record: Record | None
-
-
-def read_lines(path: Path, offset: int = 0) -> Iterator[Line]:
-    """Whole lines from an offset. A last line without its end is left for the next reading."""
-    with path.open("rb") as file:
-        file.seek(offset)
-        for raw in iter(lambda: file.readline(LINE_BYTES_MAX), b""):
-            if not raw.endswith(b"\n") and len(raw) < LINE_BYTES_MAX:
-                return
-            offset += len(raw)
-            if raw.strip():
-                yield Line(offset, raw, _record_of(raw))
-
-
-def _record_of(raw: bytes) -> Record | None:
-    try:
-        return decode_record(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
-def sync_folder(folder: Path) -> None:
-    """A new name in a folder survives a power cut only when the folder itself is on the disk."""
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def _bytes_in(folder: Path) -> int:
-    total = 0
-    for path in segments(folder):
-        with contextlib.suppress(FileNotFoundError):  # the shipper deletes what it has stored
-            total += path.stat().st_size
-    return total
+            self.has_room = bytes_in(self.folder) < self._spool_bytes_max

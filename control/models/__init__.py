@@ -9,7 +9,7 @@ from control.models.replica import IllegalMove, Replica, StateChange
 from control.models.routes import Route, SnapshotPart, Target
 from control.models.telemetry import Point, ReplicaUse
 from control.models.tenancy import QUOTA_FIELDS, Budget, Key, Project, Quota, Tenant
-from control.models.usage import RefusalCount, UsageEvent
+from control.models.usage import RefusalCount, SpoolPosition, UsageEvent
 
 __all__ = [
     "PICO",
@@ -35,6 +35,7 @@ __all__ = [
     "Reservation",
     "Route",
     "SnapshotPart",
+    "SpoolPosition",
     "StateChange",
     "Target",
     "Tenant",

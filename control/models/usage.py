@@ -79,3 +79,15 @@ class RefusalCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} x {self.count}"
+
+
+class SpoolPosition(models.Model):
+    """How far refusals of a spool are counted: unlike events, a count has no id to know it by."""
+
+    owner = models.CharField(max_length=190, primary_key=True)
+    segment = models.PositiveIntegerField()
+    offset = models.PositiveBigIntegerField()
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.owner} {self.segment}:{self.offset}"

@@ -8,16 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from control.metering.spool import (
-    LINE_BYTES_MAX,
-    Progress,
-    Refused,
-    SpoolClosed,
-    SpoolWriter,
-    owners,
-    read_lines,
-    segments,
-)
+from control.metering.segments import LINE_BYTES_MAX, OwnerTaken, owners, read_lines, segments
+from control.metering.spool import Progress, Refused, SpoolClosed, SpoolWriter, record_of
 
 
 def progress(number: int) -> Progress:
@@ -27,7 +19,7 @@ def progress(number: int) -> Progress:
 
 
 def records(folder: Path) -> list:
-    return [line.record for path in segments(folder) for line in read_lines(path)]
+    return [record_of(line.raw) for path in segments(folder) for line in read_lines(path)]
 
 
 def test_a_record_is_in_the_file_when_append_returns(tmp_path):
@@ -96,16 +88,16 @@ def test_a_torn_last_line_waits_for_its_end(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:-5])
     [line] = read_lines(path)
-    assert (line.record, line.offset_after) == (progress(1), len(whole))
+    assert (record_of(line.raw), line.offset_after) == (progress(1), len(whole))
     path.write_bytes(whole + whole)
-    assert [line.record for line in read_lines(path, line.offset_after)] == [progress(1)]
+    assert [record_of(line.raw) for line in read_lines(path, line.offset_after)] == [progress(1)]
 
 
 def test_what_cannot_be_read_is_a_line_without_a_record(tmp_path):
     path = tmp_path / "1.jsonl"
     path.write_bytes(b'{"type":"nonsense"}\n\xff\xfe\n\n' + b"x" * (LINE_BYTES_MAX + 5) + b"\n")
     lines = list(read_lines(path))
-    assert [line.record for line in lines] == [None] * 4
+    assert [record_of(line.raw) for line in lines] == [None] * 4
     assert lines[-1].offset_after == path.stat().st_size
 
 
@@ -144,3 +136,12 @@ def test_oversized_records_are_refused(tmp_path):
     with pytest.raises(ValueError, match="the most is"):
         writer.append(Refused("t" * LINE_BYTES_MAX, None, "code", 0, 1))
     writer.close()
+
+
+def test_two_processes_never_write_under_one_name(tmp_path, monkeypatch):
+    monkeypatch.setattr("control.metering.segments.CLAIM_TRIES", 2)
+    writer = SpoolWriter(tmp_path, "gw-1")
+    with pytest.raises(OwnerTaken):
+        SpoolWriter(tmp_path, "gw-1")
+    writer.close()
+    SpoolWriter(tmp_path, "gw-1").close()

@@ -1,0 +1,197 @@
+"""What of a spool is not stored yet: the remembered position, the next lines, calls still open."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from control.metering.segments import Line, owners, read_lines, segments, sync_folder
+from control.metering.spool import Close, Open, Progress, Refused, record_of
+from control.states import Outcome, TokensSource
+
+REMEMBERED = "shipped.json"
+BAD_SUFFIX = ".bad"
+
+
+class OpenCall(msgspec.Struct):
+    """A call that has begun and not ended, with the last tokens heard of it."""
+
+    open: Open
+    progress: Progress | None = None
+
+
+class Remembered(msgspec.Struct):
+    """Everything before this position is stored; written only after the commit that stored it."""
+
+    segment: int = 0
+    offset: int = 0
+    calls: dict[str, OpenCall] = {}
+
+
+@dataclass
+class Batch:
+    """The next lines of one owner, sorted by what becomes of them."""
+
+    after: Remembered
+    closes: list[Close] = field(default_factory=list)
+    refused: list[tuple[int, int, Refused]] = field(default_factory=list)  # segment, offset
+    bad: list[tuple[Path, bytes]] = field(default_factory=list)
+    lost: list[Close] = field(default_factory=list)
+    lines: int = 0
+    is_last: bool = False  # of a dead owner: nothing will follow
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self.lines or self.bad or self.lost)
+
+
+def remembered(folder: Path) -> Remembered:
+    """Nothing remembered, or nothing readable, means from the start: storing twice is harmless."""
+    try:
+        return msgspec.json.decode((folder / REMEMBERED).read_bytes(), type=Remembered)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return Remembered()
+
+
+def remember(folder: Path, position: Remembered) -> None:
+    """Replace the file as a whole: half a position would be none."""
+    new = folder / f"{REMEMBERED}.new"
+    with new.open("wb") as file:
+        file.write(msgspec.json.encode(position))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, folder / REMEMBERED)
+    sync_folder(folder)
+
+
+def read(folder: Path, alive: bool, lines_max: int) -> Batch:
+    """The next lines, at most `lines_max`. The end of a dead owner's last line makes calls lost."""
+    batch = Batch(after=remembered(folder))
+    paths = segments(folder)  # listed before reading: all but the newest are whole by then
+    for path in paths:
+        number = int(path.stem)
+        if number < batch.after.segment:
+            continue
+        if number > batch.after.segment:
+            batch.after.segment, batch.after.offset = number, 0
+        for line in read_lines(path, batch.after.offset):
+            _sort(batch, path, line)
+            if batch.lines >= lines_max:
+                return batch
+        if path != paths[-1] or not alive:
+            _take_torn_end(batch, path)
+    if not alive:
+        _end(batch, paths)
+    return batch
+
+
+def _sort(batch: Batch, path: Path, line: Line) -> None:
+    batch.lines += 1
+    batch.after.offset = line.offset_after
+    calls = batch.after.calls
+    match record_of(line.raw):
+        case Open() as opened:
+            calls[opened.call_id] = OpenCall(opened)
+        case Progress() as progress:
+            if progress.call_id in calls:
+                calls[progress.call_id].progress = progress
+        case Close() as close:
+            calls.pop(close.call_id, None)
+            batch.closes.append(close)
+        case Refused() as refused:
+            batch.refused.append((int(path.stem), line.offset_after, refused))
+        case None:
+            batch.bad.append((path, line.raw))
+
+
+def _take_torn_end(batch: Batch, path: Path) -> None:
+    """Nobody will end this line any more: a power cut, or a disk that was full."""
+    with path.open("rb") as file:
+        file.seek(batch.after.offset)
+        torn = file.read()
+    if torn.strip():
+        batch.bad.append((path, torn))
+    batch.after.offset += len(torn)
+
+
+def _end(batch: Batch, paths: list[Path]) -> None:
+    batch.is_last = True
+    last_sign_seconds = max((path.stat().st_mtime for path in paths), default=0.0)
+    batch.lost = [lost(call, last_sign_seconds) for call in batch.after.calls.values()]
+    batch.after.calls = {}
+
+
+def lost(call: OpenCall, ended_at: float) -> Close:
+    """The end of a call whose gateway died: what was last heard, or the estimate of its input."""
+    opened, heard = call.open, call.progress
+    return Close(
+        **{name: getattr(opened, name) for name in SAME_IN_OPEN_AND_CLOSE},
+        attempts=1,
+        outcome=Outcome.LOST,
+        status=0,
+        finish_reason="",
+        input_tokens=heard.input_tokens if heard else opened.input_estimate,
+        cached_input_tokens=heard.cached_input_tokens if heard else 0,
+        output_tokens=heard.output_tokens if heard else 0,
+        reasoning_tokens=0,
+        delivered_tokens=0,
+        tokens_source=TokensSource.ESTIMATED,
+        first_token_at=None,
+        ended_at=max(ended_at, opened.started_at),
+    )
+
+
+SAME_IN_OPEN_AND_CLOSE = tuple(
+    name for name in Open.__struct_fields__ if name in Close.__struct_fields__
+)
+
+
+def set_aside(bad: list[tuple[Path, bytes]]) -> None:
+    """Keep what could not be understood beside the segment, for a person to look at."""
+    for path, raw in bad:
+        with path.with_name(path.name + BAD_SUFFIX).open("ab") as file:
+            file.write(raw if raw.endswith(b"\n") else raw + b"\n")
+
+
+def forget(folder: Path, batch: Batch) -> None:
+    """Delete what is stored: segments before the position; of a dead owner, everything."""
+    for path in segments(folder):
+        if batch.is_last or int(path.stem) < batch.after.segment:
+            path.unlink(missing_ok=True)
+    if batch.is_last:
+        for name in (REMEMBERED, f"{REMEMBERED}.new"):
+            (folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # lines set aside stay, and the folder with them
+            folder.rmdir()
+
+
+def lines_left(folder: Path) -> int:
+    """Whole lines behind the position."""
+    return sum(1 for _ in _unread(folder))
+
+
+def open_calls(directory: Path) -> dict[str, Open]:
+    """Calls that began and have not ended, as far as the spools of all owners tell."""
+    calls: dict[str, Open] = {}
+    for owner in owners(directory):
+        folder = Path(directory) / owner
+        calls |= {name: call.open for name, call in remembered(folder).calls.items()}
+        for line in _unread(folder):
+            match record_of(line.raw):
+                case Open() as opened:
+                    calls[opened.call_id] = opened
+                case Close() as close:
+                    calls.pop(close.call_id, None)
+    return calls
+
+
+def _unread(folder: Path) -> Iterator[Line]:
+    position = remembered(folder)
+    for path in segments(folder):
+        if int(path.stem) >= position.segment:
+            same = int(path.stem) == position.segment
+            with contextlib.suppress(FileNotFoundError):
+                yield from read_lines(path, position.offset if same else 0)

@@ -1,0 +1,101 @@
+"""Files of a spool: which there are, whose, and their lines."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CLAIM_TRIES = 100
+CLAIM_RETRY_SECONDS = 0.05
+LINE_BYTES_MAX = 64 * 1024
+
+
+class OwnerTaken(Exception):
+    """Another process writes under this owner's name."""
+
+
+def segments(folder: Path) -> list[Path]:
+    """The owner's files, oldest first."""
+    return sorted(path for path in folder.glob("*.jsonl") if path.stem.isdigit())
+
+
+def owners(directory: Path) -> list[str]:
+    """Who has written into this spool and is not shipped and forgotten yet."""
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(path.name for path in Path(directory).iterdir() if path.is_dir())
+    return []
+
+
+@dataclass(frozen=True)
+class Line:
+    """One whole line of a segment, and where the next one begins."""
+
+    offset_after: int
+    raw: bytes
+
+
+def read_lines(path: Path, offset: int = 0) -> Iterator[Line]:
+    """Whole lines from an offset. A last line without its end is left for the next reading."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        for raw in iter(lambda: file.readline(LINE_BYTES_MAX), b""):
+            if not raw.endswith(b"\n") and len(raw) < LINE_BYTES_MAX:
+                return
+            offset += len(raw)
+            if raw.strip():
+                yield Line(offset, raw)
+
+
+def sync_folder(folder: Path) -> None:
+    """A new name in a folder survives a power cut only when the folder itself is on the disk."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def bytes_in(folder: Path) -> int:
+    total = 0
+    for path in segments(folder):
+        with contextlib.suppress(FileNotFoundError):  # the shipper deletes what it has stored
+            total += path.stat().st_size
+    return total
+
+
+def claim(folder: Path) -> int:
+    """Make the folder and lock it until the process ends, however it ends."""
+    for _ in range(CLAIM_TRIES):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.suppress(FileNotFoundError):
+            lock = _locked(folder)
+            if lock is not None and os.fstat(lock).st_nlink:
+                return lock
+            if lock is not None:  # the shipper has just removed the folder, as it was empty
+                os.close(lock)
+        time.sleep(CLAIM_RETRY_SECONDS)
+    raise OwnerTaken(f"spool {folder.name} is written by another process")
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Whether nobody else holds the folder; nobody does then until the end of the block."""
+    lock = _locked(folder)
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
