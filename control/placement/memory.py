@@ -55,6 +55,10 @@ class Sizes:
         return self.fixed_bytes + self.kv_bytes_min
 
 
+# The stub engine has no model: one small process.
+STUB = Sizes(fixed_bytes=96 * MIB, kv_bytes_min=0, kv_bytes=0, call_bytes=0)
+
+
 @dataclass(frozen=True)
 class Demand:
     """What a version asks for: from its arguments and its `memory`."""

@@ -1,0 +1,50 @@
+"""The ledger of device memory: booked with a launch, released when its processes are gone."""
+
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+from django.db.backends.postgresql.psycopg_any import NumericRange
+
+from control.models import Replica, Reservation
+from control.placement import facts, rules
+from control.placement.rules import DeviceFacts, Placed, Share, Unplaced
+from control.states import ReservationState
+
+
+def book(replica: Replica, shares: tuple[Share, ...]) -> None:
+    """Call inside the transaction that makes the launch: IntegrityError means another was first."""
+    Reservation.objects.bulk_create(
+        Reservation(device_id=share.device_id, replica=replica, memory=NumericRange(*bounds))
+        for share in sorted(shares, key=lambda share: share.device_id)
+        for bounds in share.ranges
+    )
+
+
+def release(replica: Replica, *, at: datetime) -> int:
+    """Only when the node has seen the processes gone. Twice does no harm."""
+    held = Reservation.objects.filter(replica=replica, state=ReservationState.HELD)
+    return held.update(state=ReservationState.RELEASED, released_at=at)
+
+
+def rebook(replica: Replica, need: rules.Need, *, at: datetime) -> Placed | Unplaced:
+    """Change a launch's booking to what its files turned out to need, on the same devices."""
+    try:
+        with transaction.atomic():
+            held = Reservation.objects.select_for_update().filter(
+                replica=replica, state=ReservationState.HELD
+            )
+            device_ids = sorted({row.device_id for row in held})
+            release(replica, at=at)
+            devices = facts.device_facts(device_ids, at)
+            found = rules.place(need, [_as_node(replica, tuple(devices.values()))])
+            if isinstance(found, Unplaced):
+                transaction.set_rollback(True)
+                return found
+            book(replica, found.shares)
+    except IntegrityError:
+        return Unplaced({replica.node.name: "gave the memory to another launch in this moment"})
+    return found
+
+
+def _as_node(replica: Replica, devices: tuple[DeviceFacts, ...]) -> rules.NodeFacts:
+    return rules.NodeFacts(id=replica.node_id, name=replica.node.name, devices=devices)

@@ -1,0 +1,223 @@
+"""Desired against observed: at most one step per deployment, with its reason."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from control.placement.rules import NodeFacts, Placed, Unplaced, place, reserve
+from control.reconcile.world import (
+    Action,
+    BackOff,
+    DeploymentFacts,
+    Drain,
+    Ended,
+    Fail,
+    Heartbeat,
+    Lose,
+    MoveNode,
+    Note,
+    Policy,
+    ReplicaFacts,
+    Start,
+    Stop,
+    World,
+)
+from control.states import DeploymentState, NodeState, ReplicaState
+
+_COMING = (
+    ReplicaState.PREPARING,
+    ReplicaState.STARTING,
+    ReplicaState.LOADING,
+    ReplicaState.WARMING,
+)
+
+
+def plan(world: World) -> list[Action]:
+    """At most one action per deployment: the next tick sees the result and goes on."""
+    actions: list[Action] = list(node_moves(world))
+    nodes = list(world.nodes)
+    for deployment in world.deployments:
+        action = next_action(deployment, nodes, world)
+        if isinstance(action, Start) and action.placed and deployment.need:
+            nodes = reserve(nodes, action.placed, deployment.need)
+        if action:
+            actions.append(action)
+    return actions
+
+
+def node_moves(world: World) -> list[MoveNode]:
+    moves = []
+    for node in world.heartbeats:
+        new, reason = _node_state(node, world)
+        if new is not node.state:
+            moves.append(MoveNode(node.node_id, node.state, new, reason))
+    return moves
+
+
+def next_action(deployment: DeploymentFacts, nodes: list[NodeFacts], world: World) -> Action | None:
+    for step in (_gone, _stalled, _over, _surplus):
+        if action := step(deployment, world):
+            return action
+    return _missing(deployment, nodes, world)
+
+
+def failures(deployment: DeploymentFacts, at: datetime, policy: Policy) -> list[Ended]:
+    """Failed launches in a row, newest first; a stable one ends the row."""
+    stable = timedelta(seconds=policy.stable_seconds)
+    for replica in deployment.replicas:
+        if replica.is_current and replica.ready_at and at - replica.ready_at >= stable:
+            return []
+    row = []
+    for launch in deployment.ended:
+        if launch.state is ReplicaState.FAILED:
+            row.append(launch)
+        if launch.ready_at and launch.ended_at - launch.ready_at >= stable:
+            break
+    return row
+
+
+def backoff_seconds(failed: int, deployment_id: int, policy: Policy) -> float:
+    """Doubles with each failure in a row; spread by a tenth, so that not all start at once."""
+    delay = min(policy.backoff_seconds * 2 ** min(failed - 1, 30), policy.backoff_seconds_max)
+    return delay * (1 + (deployment_id * 7919 + failed * 104729) % 10 / 100)
+
+
+def _node_state(node: Heartbeat, world: World) -> tuple[NodeState, str]:
+    if node.state is NodeState.REMOVED or node.at is None:
+        return node.state, ""
+    silent = (world.at - node.at).total_seconds()
+    if silent <= world.policy.unknown_seconds:
+        return NodeState.READY, "its heartbeat is back"
+    if silent <= world.policy.lost_seconds or node.state is NodeState.READY:
+        # From ready it is unknown first, however long the silence: one step at a time.
+        worse = NodeState.LOST if node.state is NodeState.LOST else NodeState.UNKNOWN
+        return worse, f"no heartbeat for {world.policy.unknown_seconds:.0f} s"
+    return NodeState.LOST, f"no heartbeat for {world.policy.lost_seconds:.0f} s"
+
+
+def _gone(deployment: DeploymentFacts, world: World) -> Action | None:
+    for replica in deployment.replicas:
+        if replica.node_state is NodeState.REMOVED:
+            reason = f"node {replica.node} was removed"
+            return Fail(replica.id, "node_removed", reason, release=True)
+        if replica.node_state is NodeState.LOST and replica.state is not ReplicaState.LOST:
+            return Lose(replica.id, f"node {replica.node} is silent; replaced elsewhere")
+    return None
+
+
+def _stalled(deployment: DeploymentFacts, world: World) -> Action | None:
+    if deployment.need is None:
+        return None  # an external engine may come when it likes
+    for replica in deployment.replicas:
+        if replica.node_state is not NodeState.READY:
+            continue
+        seen_at = max(replica.state_at, replica.progress_at or replica.state_at)
+        idle = (world.at - seen_at).total_seconds()
+        if replica.state is ReplicaState.PLACED and idle > world.policy.claim_seconds:
+            return Fail(
+                replica.id,
+                "not_claimed",
+                f"node {replica.node} did not take it within {world.policy.claim_seconds:.0f} s",
+            )
+        if replica.state in _COMING and idle > world.policy.stall_seconds:
+            return Fail(
+                replica.id,
+                "stalled",
+                f"no progress for {world.policy.stall_seconds:.0f} s while {replica.state}",
+            )
+    return None
+
+
+def _over(deployment: DeploymentFacts, world: World) -> Action | None:
+    for replica in deployment.replicas:
+        if replica.state is ReplicaState.PENDING:
+            return Stop(replica.id, "was never placed")
+        if deployment.need is None and replica.state is ReplicaState.DRAINING:
+            return Stop(replica.id, "an external engine is not ours to stop: no longer routed to")
+    return None
+
+
+def _surplus(deployment: DeploymentFacts, world: World) -> Action | None:
+    current, old = _counted(deployment)
+    wanted = _wanted(deployment)
+    if deployment.state is not DeploymentState.ACTIVE and (current or old):
+        why = f"the deployment is {deployment.state}"
+        return Drain((current + old)[0].id, why)
+    if len(current) > wanted:
+        why = f"{len(current)} replicas where {wanted} are wanted"
+        return Drain(min(current, key=_least_missed).id, why)
+    for replica in old:
+        if replica.state is not ReplicaState.READY:
+            return Drain(replica.id, "its version is no longer wanted, and it serves nobody")
+    ready = sum(replica.state is ReplicaState.READY for replica in current)
+    if old and len(old) > max(0, wanted - ready):
+        return Drain(old[0].id, "its version is no longer wanted; the new one is ready")
+    return None
+
+
+def _missing(deployment: DeploymentFacts, nodes: list[NodeFacts], world: World) -> Action | None:
+    current, old = _counted(deployment)
+    if len(current) >= _wanted(deployment):
+        return _note(deployment, "")
+    if held := _held_back(deployment, world):
+        return held.action
+    generation = deployment.generation + 1
+    if deployment.need is None:
+        return Start(deployment.id, deployment.version_id, generation, None, "probes will tell")
+    match place(deployment.need, nodes):
+        case Placed() as placed:
+            reason = placed.reason
+            return Start(deployment.id, deployment.version_id, generation, placed, reason)
+        case Unplaced() as unplaced:
+            draining = any(r.state is ReplicaState.DRAINING for r in deployment.replicas)
+            if old and not draining:
+                return Drain(old[0].id, f"makes room for the wanted version: {unplaced}")
+            return _note(deployment, f"waits for a place: {unplaced}")
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Not now; the action is what has to be written down, if anything."""
+
+    action: Action | None
+
+
+def _held_back(deployment: DeploymentFacts, world: World) -> _Held | None:
+    """Back-off after failures in a row. A `launch_after` behind the failure settles it."""
+    row = failures(deployment, world.at, world.policy)
+    if not row:
+        return None
+    last = row[0]
+    what = f"{last.cause or 'failed'}: {last.reason}"
+    if deployment.launch_after is not None and deployment.launch_after > last.ended_at:
+        return _Held(None) if world.at < deployment.launch_after else None
+    if not last.retry:
+        return _Held(_note(deployment, f"not tried again, it would fail the same way. {what}"))
+    delay = backoff_seconds(len(row), deployment.id, world.policy)
+    due = last.ended_at + timedelta(seconds=delay)
+    kind = "crash loop: " if len(row) >= world.policy.crash_loop_failures else ""
+    note = f"{kind}failed {len(row)} times in a row, next try at {due:%H:%M:%S} UTC. {what}"
+    return _Held(BackOff(deployment.id, due, note))
+
+
+def _note(deployment: DeploymentFacts, text: str) -> Note | None:
+    return Note(deployment.id, text) if deployment.note != text else None
+
+
+def _wanted(deployment: DeploymentFacts) -> int:
+    if deployment.state is not DeploymentState.ACTIVE:
+        return 0
+    return min(deployment.wanted, 1) if deployment.need is None else deployment.wanted
+
+
+def _counted(deployment: DeploymentFacts) -> tuple[list[ReplicaFacts], list[ReplicaFacts]]:
+    """Replicas that serve or will: of the wanted version, and of another one."""
+    leaving = (ReplicaState.DRAINING, ReplicaState.LOST)
+    serving = [replica for replica in deployment.replicas if replica.state not in leaving]
+    current = [replica for replica in serving if replica.is_current]
+    return current, [replica for replica in serving if not replica.is_current]
+
+
+def _least_missed(replica: ReplicaFacts) -> tuple[bool, int]:
+    """Those not ready first, newest first; then the oldest launch."""
+    ready = replica.state is ReplicaState.READY
+    return ready, replica.generation if ready else -replica.generation

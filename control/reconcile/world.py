@@ -1,0 +1,138 @@
+"""What reconcile sees, and the steps it can take."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from control.placement.rules import Need, NodeFacts, Placed
+from control.states import DeploymentState, NodeState, ReplicaState
+
+
+@dataclass(frozen=True)
+class Policy:
+    unknown_seconds: float = 15
+    lost_seconds: float = 60
+    claim_seconds: float = 120  # a placed launch that its node does not take
+    stall_seconds: float = 900  # by the last sign of progress, not by the whole time
+    backoff_seconds: float = 2
+    backoff_seconds_max: float = 300
+    stable_seconds: float = 600  # ready that long: earlier failures are forgiven
+    crash_loop_failures: int = 5
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    node_id: int
+    name: str
+    state: NodeState
+    at: datetime | None
+
+
+@dataclass(frozen=True)
+class ReplicaFacts:
+    id: int
+    generation: int
+    state: ReplicaState
+    state_at: datetime
+    is_current: bool = True  # launched with the version that is wanted now
+    node: str = ""
+    node_state: NodeState | None = None
+    progress_at: datetime | None = None
+    ready_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A launch of the wanted version that is over."""
+
+    state: ReplicaState
+    ended_at: datetime
+    ready_at: datetime | None = None
+    cause: str = ""
+    reason: str = ""
+    retry: bool = True
+
+
+@dataclass(frozen=True)
+class DeploymentFacts:
+    id: int
+    state: DeploymentState
+    version_id: int
+    wanted: int
+    need: Need | None  # None: an external engine takes no device
+    note: str = ""
+    launch_after: datetime | None = None
+    generation: int = 0  # of its last launch
+    replicas: tuple[ReplicaFacts, ...] = ()  # not final
+    ended: tuple[Ended, ...] = ()  # newest first
+
+
+@dataclass(frozen=True)
+class World:
+    at: datetime
+    deployments: tuple[DeploymentFacts, ...] = ()
+    nodes: tuple[NodeFacts, ...] = ()
+    heartbeats: tuple[Heartbeat, ...] = ()
+    policy: Policy = Policy()
+
+
+@dataclass(frozen=True)
+class MoveNode:
+    node_id: int
+    old: NodeState
+    new: NodeState
+    reason: str
+
+
+@dataclass(frozen=True)
+class Start:
+    deployment_id: int
+    version_id: int
+    generation: int
+    placed: Placed | None  # None: an external engine
+    reason: str
+
+
+@dataclass(frozen=True)
+class Drain:
+    replica_id: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Nothing runs that would have to be stopped first."""
+
+    replica_id: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Fail:
+    replica_id: int
+    cause: str
+    reason: str
+    release: bool = False  # its node was removed by a person: nobody is left to see it gone
+
+
+@dataclass(frozen=True)
+class Lose:
+    replica_id: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class BackOff:
+    deployment_id: int
+    launch_after: datetime
+    note: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """What it waits for; empty when it waits for nothing."""
+
+    deployment_id: int
+    note: str
+
+
+Action = MoveNode | Start | Drain | Stop | Fail | Lose | BackOff | Note
