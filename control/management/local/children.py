@@ -1,0 +1,111 @@
+"""Which processes an instance consists of, and how each says that it is ready."""
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+from django.conf import settings
+
+from control.management.local.postgres import Postgres
+from control.management.local.processes import Child
+from control.management.local.valkey import Valkey
+
+PYTHON = sys.executable
+MANAGE = str(settings.BASE_DIR / "manage.py")
+PROBE_SECONDS_MAX = 2
+# The gateway lets running streams end; the rest finish what they are doing.
+GATEWAY_GRACE_SECONDS = 35
+WORKER_GRACE_SECONDS = 20
+ENGINES_GRACE_SECONDS = 120
+
+
+def server(one: Postgres | Valkey) -> Child:
+    return Child(
+        one.name,
+        tuple(one.argv()),
+        ready=one.ready,
+        stop_signal=one.stop_signal,
+        death_signal=one.stop_signal,  # time to write what it holds
+        grace_seconds=one.grace_seconds,
+        popen=one.popen,
+    )
+
+
+def migrate() -> Child:
+    return _python("migrate", MANAGE, "migrate", "--no-input", "--verbosity", "1")
+
+
+def web() -> Child:
+    return _python(
+        "web",
+        *("-m", "uvicorn", "console.asgi:application"),
+        *("--host", settings.WEIR_BIND, "--port", str(settings.WEIR_CONSOLE_PORT)),
+        *("--lifespan", "off", "--timeout-graceful-shutdown", "10", "--no-access-log"),
+        ready=answers(f"{url(settings.WEIR_CONSOLE_PORT)}/health"),
+    )
+
+
+def gateway() -> Child:
+    return _python(
+        "gateway",
+        *(MANAGE, "gateway"),
+        ready=answers(f"{url(settings.WEIR_GATEWAY_PORT)}/health"),
+        # Running calls may end when only the supervisor died.
+        death_signal=signal.SIGTERM,
+        grace_seconds=GATEWAY_GRACE_SECONDS,
+    )
+
+
+def control() -> Child:
+    return _python(
+        "control",
+        *("-m", "celery", "-A", "control.celery:app", "worker", "-Q", "control"),
+        *("-n", "control@%h", "--pool", "threads", "-c", "4"),
+        *("--without-mingle", "--without-gossip"),
+        grace_seconds=WORKER_GRACE_SECONDS,
+    )
+
+
+def scheduler(home: Path) -> Child:
+    return _python(
+        "scheduler",
+        *("-m", "celery", "-A", "control.celery:app", "beat"),
+        *("-s", str(home / "beat-schedule"), "--pidfile="),
+    )
+
+
+def node() -> Child:
+    return _python("node", MANAGE, "node", grace_seconds=WORKER_GRACE_SECONDS)
+
+
+def engines_stop() -> Child:
+    """Ends when the engines of this home have been drained and stopped."""
+    return _python("engines", MANAGE, "node", "--stop-engines", grace_seconds=ENGINES_GRACE_SECONDS)
+
+
+def welcome(service: Path) -> Child:
+    """Speaks to the terminal itself: what it shows (a key) belongs in no log."""
+    return _python("welcome", MANAGE, "welcome", "--service", str(service), terminal=True)
+
+
+def answers(address: str) -> Callable[[], bool]:
+    def ready() -> bool:
+        try:
+            return httpx.get(address, timeout=PROBE_SECONDS_MAX, trust_env=False).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    return ready
+
+
+def url(port: int) -> str:
+    """As people on this machine open it, whatever it is bound to."""
+    bind = settings.WEIR_BIND
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(bind, f"[{bind}]" if ":" in bind else bind)
+    return f"http://{host}:{port}"
+
+
+def _python(name: str, *argv: str, **options) -> Child:
+    return Child(name, (PYTHON, *argv), popen={"cwd": settings.BASE_DIR}, **options)
