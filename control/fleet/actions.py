@@ -38,8 +38,8 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         deployment.state = DeploymentState.ACTIVE
         if before == _facts(deployment):
             return deployment
-        # Someone changed their mind: what failed before is tried again without waiting.
-        deployment.launch_after, deployment.note = None, ""
+        # Someone changed their mind: with this instant behind a failure, it is tried again now.
+        deployment.launch_after, deployment.note = at, ""
         deployment.save()
         change = (before, _facts(deployment))
         record("save deployment", wanted.name, by=by, reason=reason, at=at, change=change)
@@ -59,7 +59,7 @@ def scale(
         before = _facts(deployment)
         _count(deployment, replicas_min, replicas_max)
         if before != _facts(deployment):
-            deployment.launch_after = None
+            deployment.launch_after = at
             deployment.save()
             change = (before, _facts(deployment))
             record("scale deployment", name, by=by, reason=reason, at=at, change=change)
