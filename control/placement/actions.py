@@ -35,8 +35,9 @@ def rebook(replica: Replica, need: rules.Need, *, at: datetime) -> Placed | Unpl
             )
             device_ids = sorted({row.device_id for row in held})
             release(replica, at=at)
-            devices = facts.device_facts(device_ids, at)
-            found = rules.place(need, [_as_node(replica, tuple(devices.values()))])
+            # An old reading does not matter: the launch is on the device already.
+            devices = facts.devices(device_ids)
+            found = rules.place(need, [_as_node(replica, devices)])
             if isinstance(found, Unplaced):
                 transaction.set_rollback(True)
                 return found

@@ -25,9 +25,9 @@ _WITH_WEIGHTS = (
 def nodes(at: datetime) -> list[NodeFacts]:
     """Every node that is not removed, silent ones too: their refusal has a reason."""
     booked = _booked()
-    devices = defaultdict(list)
+    by_node = defaultdict(list)
     for row in Device.objects.order_by("index", "uuid"):
-        devices[row.node_id].append(_device(row, booked[row.pk], at))
+        by_node[row.node_id].append(_device(row, booked[row.pk], _device_blocked(row, at)))
     weights, deployments = defaultdict(set), defaultdict(set)
     launches = Replica.objects.exclude(node=None).filter(state__in=_WITH_WEIGHTS)
     for node_id, version_id in launches.values_list("node_id", "version_id").distinct():
@@ -40,7 +40,7 @@ def nodes(at: datetime) -> list[NodeFacts]:
             id=row.pk,
             name=row.name,
             blocked=_node_blocked(row),
-            devices=tuple(devices[row.pk]),
+            devices=tuple(by_node[row.pk]),
             weights=frozenset(weights[row.pk]),
             deployments=frozenset(deployments[row.pk]),
         )
@@ -77,10 +77,11 @@ def sizes_by_kind(
     return {kind: memory.sizes(weights_bytes, cost, demand, kind) for kind in DEVICE_KINDS}
 
 
-def device_facts(device_ids: list[int], at: datetime) -> dict[int, DeviceFacts]:
+def devices(device_ids: list[int]) -> tuple[DeviceFacts, ...]:
+    """As the books have them, however old their reading."""
     booked = _booked()
-    rows = Device.objects.filter(pk__in=device_ids)
-    return {row.pk: _device(row, booked[row.pk], at) for row in rows}
+    rows = Device.objects.filter(pk__in=device_ids).order_by("pk")
+    return tuple(_device(row, booked[row.pk]) for row in rows)
 
 
 def _booked() -> dict[int, tuple[Range, ...]]:
@@ -90,7 +91,7 @@ def _booked() -> dict[int, tuple[Range, ...]]:
     return ranges
 
 
-def _device(row: Device, booked: tuple[Range, ...], at: datetime) -> DeviceFacts:
+def _device(row: Device, booked: tuple[Range, ...], blocked: str = "") -> DeviceFacts:
     return DeviceFacts(
         id=row.pk,
         uuid=row.uuid,
@@ -99,7 +100,7 @@ def _device(row: Device, booked: tuple[Range, ...], at: datetime) -> DeviceFacts
         memory_total_bytes=row.memory_total_bytes,
         foreign_bytes=row.foreign_bytes,
         booked=booked,
-        blocked=_device_blocked(row, at),
+        blocked=blocked,
     )
 
 

@@ -156,6 +156,8 @@ def _surplus(deployment: DeploymentFacts, world: World) -> Action | None:
 
 def _missing(deployment: DeploymentFacts, nodes: list[NodeFacts], world: World) -> Action | None:
     current, old = _counted(deployment)
+    if deployment.state is not DeploymentState.ACTIVE:
+        return None  # its note is what the operator said
     if len(current) >= _wanted(deployment):
         return _note(deployment, "")
     if held := _held_back(deployment, world):

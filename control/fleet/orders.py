@@ -1,0 +1,39 @@
+"""Hints to a node's queue: each may be lost, late or doubled, and carries an id only."""
+
+import logging
+
+from celery import current_app
+from kombu.exceptions import OperationalError
+
+PREPARE = "weir.prepare_replica"
+START = "weir.start_replica"
+STOP = "weir.stop_replica"
+EXPIRES_SECONDS = 60  # an older hint says nothing that the node does not see by itself
+
+log = logging.getLogger(__name__)
+
+
+def prepare(replica_id: int, node: str) -> None:
+    _send(PREPARE, replica_id, node)
+
+
+def start(replica_id: int, node: str) -> None:
+    _send(START, replica_id, node)
+
+
+def stop(replica_id: int, node: str) -> None:
+    _send(STOP, replica_id, node)
+
+
+def queue_of(node: str) -> str:
+    return f"node.{node}"
+
+
+def _send(task: str, replica_id: int, node: str) -> None:
+    try:
+        current_app.send_task(
+            task, (replica_id,), queue=queue_of(node), expires=EXPIRES_SECONDS, retry=False
+        )
+    except OperationalError as error:
+        # The node looks at its replicas each second, so nothing is lost but a moment.
+        log.warning("no hint %s for replica %s: %s", task, replica_id, error)

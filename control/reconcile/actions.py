@@ -1,0 +1,141 @@
+"""Carries out one step of a plan, if what the plan saw still holds."""
+
+from datetime import datetime, timedelta
+from functools import partial
+from typing import assert_never
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from control.fleet import orders
+from control.models import Deployment, IllegalMove, Node, Replica
+from control.placement import actions as placement
+from control.reconcile.world import (
+    Action,
+    BackOff,
+    Drain,
+    Fail,
+    Lose,
+    MoveNode,
+    Note,
+    Start,
+    Stop,
+)
+from control.states import DeploymentState, ReplicaState
+
+
+def carry_out(action: Action, *, by: str, at: datetime) -> bool:
+    """False means that another worker was first, or the world has moved on: the next tick sees."""
+    match action:
+        case Start():
+            return start(action, by=by, at=at)
+        case MoveNode():
+            return _move_node(action)
+        case BackOff():
+            rows = Deployment.objects.filter(pk=action.deployment_id)
+            return bool(rows.update(launch_after=action.launch_after, note=action.note))
+        case Note():
+            rows = Deployment.objects.filter(pk=action.deployment_id)
+            return bool(rows.update(note=action.note))
+        case Drain() | Stop() | Fail() | Lose():
+            return _move_replica(action, by=by, at=at)
+        case _:
+            assert_never(action)
+
+
+def start(action: Start, *, by: str, at: datetime) -> bool:
+    """A new launch with its memory, in one transaction: refused whole if either is taken."""
+    try:
+        with transaction.atomic():
+            deployment = Deployment.objects.select_for_update().get(pk=action.deployment_id)
+            if not _still_wanted(deployment, action):
+                return False
+            replica = Replica.objects.create(
+                deployment=deployment,
+                version_id=action.version_id,
+                generation=action.generation,
+                created_at=at,
+                state_at=at,
+            )
+            _place(replica, action, by=by, at=at)
+            if deployment.note:
+                Deployment.objects.filter(pk=deployment.pk).update(note="")
+    except IntegrityError:
+        return False
+    return True
+
+
+def _still_wanted(deployment: Deployment, action: Start) -> bool:
+    active = deployment.state == DeploymentState.ACTIVE
+    return active and deployment.version_id == action.version_id
+
+
+def _place(replica: Replica, action: Start, *, by: str, at: datetime) -> None:
+    if action.placed is None:
+        replica.move(
+            ReplicaState.STARTING,
+            reason="waits for two good probes",
+            by=by,
+            at=at,
+            **_external_address(replica),
+        )
+        return
+    node = Node.objects.get(pk=action.placed.node_id)
+    replica.move(ReplicaState.PLACED, reason=action.reason, by=by, at=at, node=node)
+    placement.book(replica, action.placed.shares)
+    transaction.on_commit(partial(orders.prepare, replica.pk, node.name))
+
+
+def _external_address(replica: Replica) -> dict:
+    engine = replica.deployment.version.engine
+    url = urlsplit(engine["url"])
+    port = url.port or (443 if url.scheme == "https" else 80)
+    calls = (replica.deployment.version.memory or {}).get("calls")
+    slots = calls or settings.WEIR_EXTERNAL_SLOTS
+    return {"host": url.hostname or "", "port": port, "slots": slots}
+
+
+def _move_replica(action: Drain | Stop | Fail | Lose, *, by: str, at: datetime) -> bool:
+    replica = Replica.objects.select_related("node").get(pk=action.replica_id)
+    try:
+        match action:
+            case Drain():
+                return _drain(replica, action.reason, by=by, at=at)
+            case Stop():
+                return replica.move(ReplicaState.STOPPED, reason=action.reason, by=by, at=at)
+            case Lose():
+                return replica.move(ReplicaState.LOST, reason=action.reason, by=by, at=at)
+            case Fail():
+                return _fail(replica, action, by=by, at=at)
+    except IllegalMove:
+        return False  # it has moved since the plan was made
+
+
+def _drain(replica: Replica, reason: str, *, by: str, at: datetime) -> bool:
+    """Gateways stop routing to it with this commit; its node stops it when it is idle."""
+    drain_by = at + timedelta(seconds=settings.WEIR_DRAIN_SECONDS)
+    with transaction.atomic():
+        if not replica.move(ReplicaState.DRAINING, reason=reason, by=by, at=at, drain_by=drain_by):
+            return False
+        if replica.node:
+            transaction.on_commit(partial(orders.stop, replica.pk, replica.node.name))
+    return True
+
+
+def _fail(replica: Replica, action: Fail, *, by: str, at: datetime) -> bool:
+    with transaction.atomic():
+        if not replica.move(
+            ReplicaState.FAILED, reason=action.reason, by=by, at=at, cause=action.cause
+        ):
+            return False
+        if action.release:
+            placement.release(replica, at=at)
+        elif replica.node:
+            transaction.on_commit(partial(orders.stop, replica.pk, replica.node.name))
+    return True
+
+
+def _move_node(action: MoveNode) -> bool:
+    rows = Node.objects.filter(pk=action.node_id, state=action.old)
+    return bool(rows.update(state=action.new, note=action.reason))

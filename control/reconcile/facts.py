@@ -1,0 +1,106 @@
+"""What is wanted and what was seen, read once for one plan."""
+
+from collections import defaultdict
+from datetime import datetime
+
+from django.db import connection
+from django.db.models import F, Max, Q, Window
+from django.db.models.functions import RowNumber
+
+from control.models import Deployment, Node, Replica
+from control.placement import facts as placement
+from control.reconcile.world import DeploymentFacts, Ended, Heartbeat, ReplicaFacts, World
+from control.states import REPLICA_FINAL, DeploymentState, NodeState, ReplicaState
+
+ENDED_READ = 16  # enough for every back-off to have reached its limit
+
+
+def database_now() -> datetime:
+    """The database's clock: heartbeats are stamped by it too, so nodes' clocks do not matter."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cursor.fetchone()[0]
+
+
+def world(at: datetime) -> World:
+    live, ended = _live(), _ended()
+    rows = (
+        Deployment.objects.filter(
+            Q(pk__in=[*live]) | Q(state=DeploymentState.ACTIVE, replicas_wanted__gt=0) | ~Q(note="")
+        )
+        .select_related("version__model", "version__measure")
+        .annotate(generation=Max("replicas__generation"))
+        .order_by("pk")
+    )
+    return World(
+        at=at,
+        deployments=tuple(_deployment(row, live[row.pk], ended[row.pk]) for row in rows),
+        nodes=tuple(placement.nodes(at)),
+        heartbeats=tuple(
+            Heartbeat(node.pk, node.name, NodeState(node.state), node.heartbeat_at)
+            for node in Node.objects.exclude(state=NodeState.REMOVED).order_by("pk")
+        ),
+    )
+
+
+def _live() -> dict[int, list[Replica]]:
+    rows = Replica.objects.exclude(state__in=REPLICA_FINAL).defer("log_tail", "engine_key")
+    found = defaultdict(list)
+    for row in rows.select_related("node", "deployment").order_by("generation"):
+        found[row.deployment_id].append(row)
+    return found
+
+
+def _ended() -> dict[int, list[Replica]]:
+    """The last launches of the version that is wanted now, newest first."""
+    newest = Window(RowNumber(), partition_by=F("deployment"), order_by=F("generation").desc())
+    rows = Replica.objects.filter(
+        state__in=REPLICA_FINAL,
+        version=F("deployment__version"),
+        deployment__state=DeploymentState.ACTIVE,
+    ).defer("log_tail", "engine_key")
+    found = defaultdict(list)
+    for row in rows.annotate(place=newest).filter(place__lte=ENDED_READ).order_by("-generation"):
+        found[row.deployment_id].append(row)
+    return found
+
+
+def _deployment(row: Deployment, live: list[Replica], ended: list[Replica]) -> DeploymentFacts:
+    need = None if row.version.is_external else placement.need(row.version, row.pk, row.node)
+    return DeploymentFacts(
+        id=row.pk,
+        state=DeploymentState(row.state),
+        version_id=row.version_id,
+        wanted=row.replicas_wanted,
+        need=need,
+        note=row.note,
+        launch_after=row.launch_after,
+        generation=row.generation or 0,
+        replicas=tuple(_replica(replica) for replica in live),
+        ended=tuple(_over(replica) for replica in ended),
+    )
+
+
+def _replica(row: Replica) -> ReplicaFacts:
+    return ReplicaFacts(
+        id=row.pk,
+        generation=row.generation,
+        state=ReplicaState(row.state),
+        state_at=row.state_at,
+        is_current=row.version_id in (None, row.deployment.version_id),
+        node=row.node.name if row.node else "",
+        node_state=NodeState(row.node.state) if row.node else None,
+        progress_at=row.progress_at,
+        ready_at=row.ready_at,
+    )
+
+
+def _over(row: Replica) -> Ended:
+    return Ended(
+        state=ReplicaState(row.state),
+        ended_at=row.ended_at or row.state_at,
+        ready_at=row.ready_at,
+        cause=row.cause,
+        reason=row.reason,
+        retry=row.retry,
+    )

@@ -1,0 +1,50 @@
+"""One tick: read, plan, carry out. Any number may run; one at a time does anything."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from django.db import DatabaseError, connection
+
+from control.reconcile import actions, facts, rules
+from control.reconcile.world import Action, Note
+
+LOCK = 0x57656972  # "Weir"; of reconcile alone
+BY = "reconcile"
+
+log = logging.getLogger(__name__)
+
+
+def tick(at: datetime | None = None) -> list[Action]:
+    """What was done; empty when another process is at it, or nothing was to do."""
+    with _single_flight() as ours:
+        if not ours:
+            return []
+        at = at or facts.database_now()
+        return [action for action in rules.plan(facts.world(at)) if _done(action, at)]
+
+
+def _done(action: Action, at: datetime) -> bool:
+    """One step that cannot be taken must not keep all others waiting."""
+    try:
+        done = actions.carry_out(action, by=BY, at=at)
+    except DatabaseError:
+        log.exception("a step of reconcile failed: %s", action)
+        return False
+    if done and not isinstance(action, Note):
+        log.info("reconcile: %s", action)
+    return done
+
+
+@contextmanager
+def _single_flight() -> Iterator[bool]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [LOCK])
+        ours = cursor.fetchone()[0]
+    try:
+        yield ours
+    finally:
+        if ours:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
