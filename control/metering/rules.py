@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from control import checks
 from control.states import Outcome
 
 PICO = 10**12
 PICO_PER_TOKEN = PICO // 10**6  # of a price of one unit per million tokens
 AMOUNT = re.compile(r"(\d{1,9})(?:\.(\d{1,6}))?")
-CURRENCY = re.compile(r"[A-Z]{3}")
 
 # The caller's own doing (hanging up, reading too slowly) is not among them.
 ENDED_BY_THE_PLATFORM = frozenset(
@@ -24,10 +24,6 @@ ENDED_BY_THE_PLATFORM = frozenset(
         Outcome.LOST,
     }
 )
-
-
-class BadPrice(ValueError):
-    """Says which field of a price or a cost rate is wrong, and what would be right."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +133,10 @@ def amount_text(pico: int | Decimal) -> str:
 def price_wanted(model: str, currency: str, per_million: Mapping[str, str]) -> PriceWanted:
     """Check and convert prices per million tokens. Without a cached price the input price holds."""
     for name in sorted(set(per_million) - {"input", "cached_input", "output"}):
-        raise BadPrice(f"per_million.{name}: unknown; known are input, cached_input, output")
+        raise checks.refuse(f"per_million.{name}", "is unknown: use input, cached_input, output")
     for name in ("input", "output"):
         if name not in per_million:
-            raise BadPrice(f"per_million.{name}: missing; name a price, 0 is one")
+            raise checks.refuse(f"per_million.{name}", "is missing: name a price, 0 is one")
     cached = per_million.get("cached_input", per_million["input"])
     return PriceWanted(
         model=model,
@@ -161,18 +157,17 @@ def cost_rate_wanted(device: str, currency: str, numbers: Mapping[str, object]) 
         "engineering_per_hour": "0",
     }
     for name in sorted(set(numbers) - set(defaults)):
-        raise BadPrice(f"{name}: unknown; known are {', '.join(defaults)}")
+        raise checks.refuse(name, f"is unknown: use {', '.join(defaults)}")
     if not device or len(device) > 128:
-        raise BadPrice('device: a glob of 1 to 128 characters on the device\'s name, as in "*"')
+        raise checks.refuse("device", 'is a glob of 1 to 128 characters on a name, as in "*"')
     read = {name: _amount(name, numbers.get(name, other)) for name, other in defaults.items()}
     if read["pue"] < 1:
-        raise BadPrice("pue: at least 1, for the room uses what its machines use")
+        raise checks.refuse("pue", "is at least 1: the room uses what its machines use")
     return CostRateWanted(device=device, currency=_currency(currency), **read)
 
 
 def _currency(text: str) -> str:
-    if not isinstance(text, str) or not CURRENCY.fullmatch(text):
-        raise BadPrice(f"currency: {text!r} is none; write three capitals, as in USD")
+    checks.require(checks.currency("currency", text))
     return text
 
 
@@ -183,8 +178,9 @@ def _pico_per_token(field: str, value: object) -> int:
 def _amount(field: str, value: object) -> Decimal:
     """Text or a whole number. A float has already lost what it stood for."""
     if isinstance(value, bool | float) or not AMOUNT.fullmatch(str(value)):
-        raise BadPrice(
-            f"{field}: {value!r} is no amount; write it in quotes with at most nine digits"
-            ' and six decimals, as in "0.40"'
+        raise checks.refuse(
+            field,
+            f"{value!r} is no amount: write it in quotes with at most nine digits and six"
+            ' decimals, as in "0.40"',
         )
     return Decimal(str(value))

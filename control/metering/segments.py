@@ -25,7 +25,9 @@ def segments(folder: Path) -> list[Path]:
 def owners(directory: Path) -> list[str]:
     """Who has written into this spool and is not shipped and forgotten yet."""
     with contextlib.suppress(FileNotFoundError):
-        return sorted(path.name for path in Path(directory).iterdir() if path.is_dir())
+        return sorted(
+            path.name for path in Path(directory).iterdir() if path.is_dir() and path.name[0] != "."
+        )
     return []
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -18,6 +19,8 @@ SPOOL_BYTES_MAX = 1024 * 1024 * 1024
 SYNC_GROUP_SECONDS = 0.015  # with the fsync itself a record is on the disk within about 20 ms
 SYNC_RETRY_SECONDS = 1.0
 MEASURE_SECONDS = 1.0
+
+NO_NUL = r"^[^\x00]*$"
 
 log = logging.getLogger(__name__)
 
@@ -79,17 +82,21 @@ class Close(msgspec.Struct, tag="close", frozen=True):
 class Refused(msgspec.Struct, tag="refused", frozen=True):
     """Refusals before admission, counted per tenant, key, code and minute (epoch seconds)."""
 
-    tenant: str
-    key_id: int | None
-    code: str
-    minute: int
-    count: int
+    tenant: Annotated[str, msgspec.Meta(max_length=63, pattern=NO_NUL)]
+    key_id: Annotated[int, msgspec.Meta(ge=0)] | None
+    code: Annotated[str, msgspec.Meta(max_length=48, pattern=NO_NUL)]
+    minute: Annotated[int, msgspec.Meta(ge=0, lt=2**35)]
+    count: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 Record = Open | Progress | Close | Refused
 
 _decode = msgspec.json.Decoder(Record).decode
-_encode_record = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
+
+
+def line_of(record: Record) -> bytes:
+    return _encode(record) + b"\n"
 
 
 def record_of(raw: bytes) -> Record | None:
@@ -141,7 +148,7 @@ class SpoolWriter:
 
     def append(self, record: Record) -> None:
         """Write the record now; it survives kill -9 when this returns, a power cut soon after."""
-        line = _encode_record(record) + b"\n"
+        line = line_of(record)
         if len(line) > LINE_BYTES_MAX:
             raise ValueError(f"a spool record of {len(line)} bytes; the most is {LINE_BYTES_MAX}")
         with self._lock:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from control.checks import Refused
 from control.metering.rules import (
     PICO,
-    BadPrice,
     PriceFacts,
     Tokens,
     amount_text,
@@ -128,17 +128,17 @@ def test_r03_a_model_without_a_price_says_so():
         ({"input": "NaN", "output": "1"}, "per_million.input: 'NaN'"),
         ({"input": 0.1, "output": "1"}, "per_million.input: 0.1"),
         ({"input": True, "output": "1"}, "per_million.input: True"),
-        ({"input": "1"}, "per_million.output: missing"),
-        ({"input": "1", "output": "1", "image": "1"}, "per_million.image: unknown"),
+        ({"input": "1"}, "per_million.output: is missing"),
+        ({"input": "1", "output": "1", "image": "1"}, "per_million.image: is unknown"),
     ],
 )
 def test_a_price_that_cannot_be_kept_exactly_is_refused_with_its_field(per_million, complaint):
-    with pytest.raises(BadPrice, match="^" + complaint):
+    with pytest.raises(Refused, match="^" + complaint):
         price_wanted("m", "USD", per_million)
 
 
 def test_currencies_are_three_capitals():
-    with pytest.raises(BadPrice, match="^currency"):
+    with pytest.raises(Refused, match="^currency"):
         price_wanted("m", "usd", {"input": "1", "output": "1"})
 
 
@@ -146,5 +146,5 @@ def test_a_cost_rate_is_read_exactly_and_absent_parts_cost_nothing():
     rate = cost_rate_wanted("*", "USD", {"hardware_per_hour": "2.50", "power_watts": 700})
     assert (rate.hardware_per_hour, rate.power_watts, rate.pue) == (Decimal("2.50"), 700, 1)
     for numbers in ({"pue": "0.9"}, {"watts": 1}, {"power_watts": 1.5}):
-        with pytest.raises(BadPrice):
+        with pytest.raises(Refused):
             cost_rate_wanted("*", "USD", numbers)

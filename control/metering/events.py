@@ -1,0 +1,186 @@
+"""Closed calls become usage events, priced and posted: once each, whatever is sent how often."""
+
+import hashlib
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+import msgspec
+from django.db import DataError, IntegrityError, connection, transaction
+
+from control.metering import ledger
+from control.metering.rules import Charge, PriceFacts, Tokens, charge, clamp, price_in_force
+from control.metering.spool import Close
+from control.models import AuditEntry, Price
+from control.models.audit import record
+from control.states import Outcome
+
+BY = "ingest"
+KIND = "final"
+IDENTITY = ("tenant_id", "call_id", "kind")
+COLUMNS = (
+    *IDENTITY,
+    *("project_id", "key_id", "route", "version_id", "replica_id", "endpoint", "stream"),
+    *("priority", "attempts", "outcome", "status", "finish_reason", "input_tokens"),
+    *("cached_input_tokens", "output_tokens", "reasoning_tokens", "delivered_tokens"),
+    *("tokens_source", "started_at", "first_token_at", "ended_at", "price_id", "currency"),
+    *("amount_pico", "content_hash"),
+)
+ARRIVALS = "pg_temp.weir_arrivals"
+COLUMN_LIST = ", ".join(COLUMNS)
+# Kept by the session, emptied by each transaction: the catalogue is not written twice a second.
+CREATE_ARRIVALS = (
+    "CREATE TEMP TABLE IF NOT EXISTS weir_arrivals ON COMMIT DELETE ROWS AS"
+    f" SELECT {COLUMN_LIST} FROM control_usageevent WITH NO DATA"
+)
+INSERT = (
+    f"INSERT INTO control_usageevent ({COLUMN_LIST}, ingested_at)"
+    f" SELECT {COLUMN_LIST}, %s FROM {ARRIVALS} ORDER BY ended_at"
+    " ON CONFLICT (tenant_id, call_id, kind) DO NOTHING"
+    " RETURNING tenant_id, call_id, kind, key_id, currency, amount_pico, ended_at"
+)
+CONFLICTS = (
+    "SELECT new.tenant_id, new.call_id, new.content_hash, old.content_hash"
+    f" FROM {ARRIVALS} new JOIN control_usageevent old USING (tenant_id, call_id, kind)"
+    " WHERE new.content_hash <> old.content_hash"
+)
+USE_KEYS = (  # locked in key order, so that two shippers never wait for each other
+    "WITH used AS (SELECT * FROM unnest(%s::bigint[], %s::timestamptz[]) used (id, at)),"
+    " held AS (SELECT id FROM control_key WHERE id IN (SELECT id FROM used)"
+    " ORDER BY id FOR NO KEY UPDATE)"
+    " UPDATE control_key SET last_used_at = greatest(last_used_at, used.at)"
+    " FROM used JOIN held USING (id) WHERE control_key.id = used.id"
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Stored:
+    """How many events are new, and the ends of calls that no table would take."""
+
+    events: int = 0
+    refused: list[tuple[Close, str]] | None = None
+
+
+def store(closes: Sequence[Close], at: datetime) -> Stored:
+    """Store all that can be stored; call it inside the transaction of the batch."""
+    if not closes:
+        return Stored(0, [])
+    try:
+        with transaction.atomic():
+            return Stored(_store(closes, at), [])
+    except (IntegrityError, DataError, ValueError, OverflowError) as error:
+        # One that cannot be stored must not hold up the others: halve until it stands alone.
+        if len(closes) == 1:
+            return Stored(0, [(closes[0], str(error).strip())])
+    middle = len(closes) // 2
+    one, other = store(closes[:middle], at), store(closes[middle:], at)
+    return Stored(one.events + other.events, [*one.refused, *other.refused])
+
+
+def _store(closes: Sequence[Close], at: datetime) -> int:
+    prices = _prices({close.version_id for close in closes if close.version_id is not None})
+    rows = [_row(close, prices) for close in closes]
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # or unknown ids show at the commit only
+        cursor.execute(CREATE_ARRIVALS)
+        cursor.execute(f"DELETE FROM {ARRIVALS}")
+        with (
+            connection.wrap_database_errors,
+            cursor.copy(f"COPY {ARRIVALS} ({COLUMN_LIST}) FROM STDIN") as copy,
+        ):
+            for row in rows:
+                copy.write_row(row)
+        cursor.execute(INSERT, [at])
+        stored = cursor.fetchall()
+        cursor.execute(CONFLICTS)
+        conflicts = cursor.fetchall()
+        _use_keys(cursor, stored)
+    ledger.post(
+        [
+            ledger.usage_transfer((tenant_id, call_id, kind), currency, int(amount), ended_at)
+            for tenant_id, call_id, kind, _, currency, amount, ended_at in stored
+            if amount
+        ]
+    )
+    for tenant_id, call_id, new, old in conflicts:
+        alarm(
+            "refuse usage",
+            f"tenant {tenant_id} call {call_id}",
+            "the same call came with another content; the first one stands",
+            {"stored": old, "came": new},
+            at,
+        )
+    return len(stored)
+
+
+def _use_keys(cursor, stored: list[tuple]) -> None:
+    used: dict[int, datetime] = {}
+    for _, _, _, key_id, _, _, ended_at in stored:
+        used[key_id] = max(ended_at, used.get(key_id, ended_at))
+    if used:
+        cursor.execute(USE_KEYS, [list(used), list(used.values())])
+
+
+def _prices(version_ids: set[int]) -> dict[int, list[PriceFacts]]:
+    prices = defaultdict(list)
+    fields = ("id", "currency", "input_pico", "cached_input_pico", "output_pico", "valid_from")
+    rows = Price.objects.filter(model__versions__in=version_ids)
+    for version_id, *values in rows.values_list("model__versions", *fields):
+        prices[version_id].append(PriceFacts(*values))
+    return prices
+
+
+def _row(close: Close, prices: dict[int, list[PriceFacts]]) -> tuple:
+    told = Tokens(
+        close.input_tokens,
+        close.cached_input_tokens,
+        close.output_tokens,
+        close.reasoning_tokens,
+        close.delivered_tokens,
+    )
+    tokens = clamp(told)
+    if tokens != told:
+        log.warning("call %s told impossible token counts %s; clamped", close.call_id, told)
+    started_at = instant(close.started_at)
+    price = price_in_force(prices.get(close.version_id, ()), started_at)
+    values = {
+        **msgspec.structs.asdict(close),
+        "kind": KIND,
+        **{f"{name}_tokens": count for name, count in asdict(tokens).items()},
+        "started_at": started_at,
+        "first_token_at": None if close.first_token_at is None else instant(close.first_token_at),
+        "ended_at": instant(close.ended_at),
+        **_charged(charge(close.outcome, tokens, price)),
+        "content_hash": content_hash(close),
+    }
+    return tuple(values[column] for column in COLUMNS)
+
+
+def _charged(charged: Charge) -> dict:
+    return {
+        "price_id": charged.price_id,
+        "currency": charged.currency,
+        "amount_pico": charged.amount_pico,
+    }
+
+
+def content_hash(close: Close) -> str:
+    """What makes two reports of a call the same. When a lost call ended is only our guess."""
+    if close.outcome == Outcome.LOST:
+        close = msgspec.structs.replace(close, ended_at=close.started_at)
+    return hashlib.sha256(msgspec.json.encode(close)).hexdigest()
+
+
+def instant(epoch_seconds: float) -> datetime:
+    return datetime.fromtimestamp(epoch_seconds, UTC)
+
+
+def alarm(action: str, subject: str, reason: str, after: dict, at: datetime) -> None:
+    """For a person to look at, once: shipping again after a crash does not ring it again."""
+    log.error("%s: %s: %s", action, subject, reason)
+    if not AuditEntry.objects.filter(action=action, subject=subject, after=after).exists():
+        record(action, subject, by=BY, reason=reason, at=at, change=(None, after))

@@ -1,0 +1,309 @@
+"""Each admitted call ends in exactly one event, whatever is killed, sent twice or broken."""
+
+import contextlib
+from datetime import timedelta
+from itertools import count
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from control.metering import ledger
+from control.metering.backlog import open_calls
+from control.metering.events import content_hash
+from control.metering.ingest import Shipped, ship
+from control.metering.segments import segments
+from control.metering.spool import Refused, SpoolWriter, line_of
+from control.models import (
+    AuditEntry,
+    Posting,
+    Price,
+    RefusalCount,
+    SpoolPosition,
+    Transfer,
+    UsageEvent,
+)
+from tests.metering.conftest import AT, a_house
+
+STEPS = ("read", "stored", "counted", "committed", "remembered", "forgotten")
+
+
+class Killed(Exception):
+    """Stands for a process that ends here."""
+
+
+def kill_at(step: str, times: int = 1):
+    left = [times]
+
+    def check(name: str) -> None:
+        if name == step and left[0]:
+            left[0] -= 1
+            raise Killed(name)
+
+    return check
+
+
+def spool(directory, *records, owner="gw-1", close=True) -> SpoolWriter:
+    writer = SpoolWriter(directory, owner)
+    for record in records:
+        writer.append(record)
+    if close:
+        writer.close()
+    return writer
+
+
+def test_a_closed_call_is_an_event_priced_and_posted(house, tmp_path):
+    writer = spool(tmp_path, house.open("req_1"), house.close("req_1"), close=False)
+    assert ship(tmp_path, {"gw-1"}, AT) == Shipped(events=1)
+    event = UsageEvent.objects.get()
+    # 80 x 1 + 20 x 0.25 + 50 x 4 per million
+    assert (event.amount_pico, event.currency, event.price) == (285_000_000, "USD", house.price)
+    assert (event.call_id, event.kind, event.outcome) == ("req_1", "final", "complete")
+    assert event.started_at == AT
+    assert ledger.balances() == {
+        ("receivable", "USD"): 285_000_000,
+        ("revenue", "USD"): -285_000_000,
+    }
+    house.key.refresh_from_db()
+    assert house.key.last_used_at == event.ended_at
+    writer.close()
+
+
+def test_each_call_is_stored_when_it_closes_and_once(house, tmp_path):
+    writer = spool(tmp_path, house.open("req_1"), house.open("req_2"), close=False)
+    assert ship(tmp_path, {"gw-1"}, AT) == Shipped()
+    writer.append(house.close("req_1"))
+    assert ship(tmp_path, {"gw-1"}, AT) == Shipped(events=1)
+    assert ship(tmp_path, {"gw-1"}, AT) == Shipped()
+    assert list(open_calls(tmp_path)) == ["req_2"]
+    writer.append(house.close("req_2"))
+    assert open_calls(tmp_path) == {}
+    assert ship(tmp_path, {"gw-1"}, AT) == Shipped(events=1)
+    writer.close()
+
+
+def test_s09_a_call_whose_gateway_died_is_lost_with_the_last_tokens_heard(house, tmp_path):
+    spool(
+        tmp_path,
+        house.open("req_1"),
+        house.progress("req_1", 5),
+        house.progress("req_1", 12),
+        house.open("req_2"),
+        house.open("req_3"),
+        house.close("req_3"),
+    )
+    assert ship(tmp_path, {"gw-1"}, AT) == Shipped(events=1)
+    assert ship(tmp_path, set(), AT) == Shipped(events=2, lost=2)
+    one, two = UsageEvent.objects.filter(outcome="lost").order_by("call_id")
+    assert (one.input_tokens, one.output_tokens, one.tokens_source) == (100, 12, "estimated")
+    assert one.amount_pico == 85_000_000 + 12 * 4_000_000
+    assert (two.input_tokens, two.output_tokens, two.amount_pico) == (130, 0, 0)
+    assert not (tmp_path / "gw-1").exists()
+    assert ship(tmp_path, set(), AT) == Shipped()
+
+
+def test_an_owner_that_still_holds_its_folder_is_not_dead(house, tmp_path):
+    writer = spool(tmp_path, house.open("req_1"), close=False)
+    assert ship(tmp_path, set(), AT) == Shipped()
+    writer.append(house.close("req_1"))
+    assert ship(tmp_path, set(), AT) == Shipped(events=1)
+    writer.close()
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.django_db(transaction=True)
+def test_m03_m04_killed_at_any_step_nothing_is_lost_or_doubled(step, tmp_path):
+    house = a_house()
+    Price.objects.create(
+        model=house.version.model,
+        currency="USD",
+        input_pico=1,
+        cached_input_pico=1,
+        output_pico=1,
+        valid_from=AT,
+    )
+    spool(
+        tmp_path,
+        house.open("req_1"),
+        house.close("req_1"),
+        house.open("req_2"),
+        house.progress("req_2", 3),
+        Refused("acme", house.key.pk, "rate", 60, 5),
+    )
+    with pytest.raises(Killed):
+        ship(tmp_path, set(), AT, kill_at(step))
+    ship(tmp_path, set(), AT + timedelta(seconds=5))
+    assert sorted(UsageEvent.objects.values_list("call_id", "outcome")) == [
+        ("req_1", "complete"),
+        ("req_2", "lost"),
+    ]
+    assert Transfer.objects.count() == 2
+    assert sum(Posting.objects.values_list("amount_pico", flat=True)) == 0
+    assert [count.count for count in RefusalCount.objects.all()] == [5]
+    assert not AuditEntry.objects.exists()
+    assert not (tmp_path / "gw-1").exists()
+    assert not SpoolPosition.objects.exists()
+
+
+def test_m03_the_same_id_of_two_tenants_is_two_events(house, tmp_path):
+    other = a_house("other")
+    spool(tmp_path, house.close("req_1"), other.close("req_1"), house.close("req_1"))
+    assert ship(tmp_path, set(), AT) == Shipped(events=2)
+    assert Transfer.objects.count() == 2
+    assert not AuditEntry.objects.exists()
+
+
+def test_the_same_id_with_other_content_rings_an_alarm_and_changes_nothing(house, tmp_path):
+    spool(tmp_path, house.close("req_1"), house.close("req_1", output_tokens=51))
+    assert ship(tmp_path, set(), AT) == Shipped(events=1)
+    assert UsageEvent.objects.get().output_tokens == 50
+    entry = AuditEntry.objects.get()
+    assert (entry.by, entry.action) == ("ingest", "refuse usage")
+    assert "req_1" in entry.subject
+
+
+def test_what_cannot_be_read_or_stored_is_set_aside_and_blocks_nothing(house, tmp_path):
+    folder = tmp_path / "gw-1"
+    folder.mkdir()
+    unknown_key = house.close("req_2", key_id=10**9)
+    (folder / "00000001.jsonl").write_bytes(
+        line_of(house.close("req_1"))
+        + b"{broken\n"
+        + line_of(unknown_key)
+        + line_of(house.close("req_3", ended_at=1e300))
+        + line_of(house.close("req_4\0"))
+        + b'{"type":"refused","tenant":"t","key_id":null,"code":"c","minute":1,"count":-1}\n'
+        + line_of(house.close("req_5"))
+        + line_of(house.close("req_6"))[:-9]
+    )
+    assert ship(tmp_path, set(), AT) == Shipped(events=2)
+    assert sorted(UsageEvent.objects.values_list("call_id", flat=True)) == ["req_1", "req_5"]
+    assert sorted(path.name for path in folder.iterdir()) == ["00000001.jsonl.bad", "calls.bad"]
+    assert (folder / "calls.bad").read_bytes().startswith(line_of(unknown_key))
+    assert (folder / "00000001.jsonl.bad").read_bytes().count(b"\n") == 3
+    assert AuditEntry.objects.filter(action="set aside usage").count() == 4
+    assert ship(tmp_path, set(), AT) == Shipped()
+
+
+def test_segments_go_when_stored_and_the_newest_stays(house, tmp_path):
+    writer = SpoolWriter(tmp_path, "gw-1", segment_bytes_max=100)
+    for number in range(5):
+        writer.append(house.close(f"req_{number}"))
+    assert ship(tmp_path, {"gw-1"}, AT) == Shipped(events=5)
+    assert [path.name for path in segments(tmp_path / "gw-1")] == ["00000005.jsonl"]
+    writer.close()
+
+
+def test_an_open_call_outlives_its_segment(house, tmp_path):
+    writer = SpoolWriter(tmp_path, "gw-1", segment_bytes_max=100)
+    writer.append(house.open("req_1"))
+    for number in range(2, 5):
+        writer.append(house.close(f"req_{number}"))
+    ship(tmp_path, {"gw-1"}, AT)
+    assert list(open_calls(tmp_path)) == ["req_1"]
+    writer.close()
+    assert ship(tmp_path, set(), AT) == Shipped(events=1, lost=1)
+
+
+def test_the_price_is_the_one_when_the_call_started(house, tmp_path):
+    Price.objects.create(
+        model=house.version.model,
+        currency="USD",
+        input_pico=0,
+        cached_input_pico=0,
+        output_pico=1,
+        valid_from=AT,
+    )
+    before = (AT - timedelta(seconds=1)).timestamp()
+    spool(tmp_path, house.close("req_1", started_at=before), house.close("req_2"))
+    ship(tmp_path, set(), AT)
+    amounts = dict(UsageEvent.objects.values_list("call_id", "amount_pico"))
+    assert amounts == {"req_1": 285_000_000, "req_2": 50}
+
+
+def test_r03_a_model_without_a_price_still_has_its_event(house, tmp_path):
+    Price.objects.all().delete()
+    spool(tmp_path, house.close("req_1"), house.close("req_2", version_id=None))
+    assert ship(tmp_path, set(), AT) == Shipped(events=2)
+    assert set(UsageEvent.objects.values_list("amount_pico", "currency", "price")) == {
+        (0, "", None)
+    }
+    assert not Transfer.objects.exists()
+
+
+def test_m05_impossible_counts_are_clamped(house, tmp_path, caplog):
+    spool(tmp_path, house.close("req_1", cached_input_tokens=500))
+    ship(tmp_path, set(), AT)
+    event = UsageEvent.objects.get()
+    assert (event.cached_input_tokens, event.amount_pico) == (100, 225_000_000)
+    assert "impossible token counts" in caplog.text
+
+
+def test_refusals_are_counted_per_minute_over_all_owners(house, tmp_path):
+    one = Refused("acme", house.key.pk, "rate_limit_exceeded", 60, 2)
+    spool(tmp_path, one, one, Refused("", None, "invalid_api_key", 60, 1))
+    spool(tmp_path, one, owner="gw-2")
+    assert ship(tmp_path, set(), AT) == Shipped(refused=7)
+    counts = RefusalCount.objects.values_list("tenant_name", "code", "count")
+    assert sorted(counts) == [("", "invalid_api_key", 1), ("acme", "rate_limit_exceeded", 6)]
+
+
+def test_two_shippers_do_not_work_at_once(house, tmp_path):
+    spool(tmp_path, house.close("req_1"))
+    inner = []
+
+    def at_step(name: str) -> None:
+        if name == "read":
+            inner.append(ship(tmp_path, set(), AT))
+
+    assert ship(tmp_path, set(), AT, at_step) == Shipped(events=1)
+    assert inner == [Shipped(left=1)]
+
+
+RUNS = count(1)
+ENDS = st.sampled_from(STEPS)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    writes=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["open", "close"])), max_size=20),
+    ships_after=st.dictionaries(st.integers(0, 19), st.tuples(st.none() | ENDS, st.integers(1, 2))),
+)
+def test_events_and_ledger_are_right_under_any_interleaving(
+    house, tmp_path_factory, writes, ships_after
+):
+    """Calls open and close, records are doubled, shipping is broken off: the books still agree."""
+    directory = tmp_path_factory.mktemp("spool")
+    run = f"run{next(RUNS)}"
+    writer = SpoolWriter(directory, "gw-1", segment_bytes_max=700)
+    known: set[str] = set()
+    for index, (number, what) in enumerate(writes):
+        call_id = f"{run}_{number}"
+        if what == "close":
+            writer.append(house.close(call_id))
+        elif call_id not in known:
+            writer.append(house.open(call_id))
+        known.add(call_id)
+        step, times = ships_after.get(index, (None, 0))
+        for _ in range(times):
+            with contextlib.suppress(Killed):
+                ship(directory, {"gw-1"}, AT, kill_at(step) if step else lambda name: None)
+    writer.close()
+    ship(directory, set(), AT)
+    mine = UsageEvent.objects.filter(call_id__startswith=f"{run}_")
+    assert sorted(mine.values_list("call_id", flat=True)) == sorted(known)
+    charged = sum(mine.values_list("amount_pico", flat=True))
+    posted = Posting.objects.filter(transfer__idempotency_key__contains=f"{run}_")
+    assert sum(posted.values_list("amount_pico", flat=True)) == 0
+    owed = posted.filter(account="receivable").values_list("amount_pico", flat=True)
+    assert sum(owed) == charged
+
+
+def test_a_lost_call_found_twice_is_the_same_call(house):
+    lost = house.close("req_1", outcome="lost")
+    later = msgspec.structs.replace(lost, ended_at=lost.ended_at + 60)
+    assert content_hash(lost) == content_hash(later)
+    assert content_hash(lost) != content_hash(msgspec.structs.replace(lost, output_tokens=1))
