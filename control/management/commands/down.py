@@ -50,7 +50,7 @@ class Command(BaseCommand):
         while home.is_claimed():
             if time.monotonic() > deadline:
                 raise CommandError(
-                    f"pid {pid} still stops after {STOPPING_SECONDS_MAX} s, see {home.logs}/up.log; "
+                    f"pid {pid} still stops after {STOPPING_SECONDS_MAX} s: see logs/up.log; "
                     f"`kill -9 {pid}` ends all but the engines"
                 )
             time.sleep(0.1)

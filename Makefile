@@ -1,0 +1,56 @@
+# The commands of a working day. `make up` and `make test` need nothing installed but Python and make.
+SHELL := /bin/bash
+BIN := .venv/bin
+TEST_RUNTIMES := .weir-test/runtimes
+TEST_WEIGHTS := .weir-test/weights
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help setup up down lint test test-setup test-runtime test-flows test-engine test-browser
+
+help:
+	@echo "make up      install, start everything, serve a small model (ARGS=--detach: in the background)"
+	@echo "make down    stop it again, engines too"
+	@echo "make test    lint, rules, flows, a real vLLM engine, a real browser"
+	@echo "make lint    ruff, import contracts, migrations"
+	@echo "make setup   only install"
+	@echo "make bench-NAME   run tests/bench/NAME.py"
+
+setup:
+	@deploy/bootstrap.sh
+
+up: setup
+	@exec $(BIN)/weir up $(ARGS)
+
+down: setup
+	@exec $(BIN)/weir down $(ARGS)
+
+test-setup:
+	@deploy/bootstrap.sh --tests
+	@deploy/test-needs.sh
+
+lint: test-setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(PYTEST) tests/test_migrations.py
+
+# One after another: sync Playwright and pytest-asyncio cannot share a process.
+test: lint
+	@$(MAKE) --no-print-directory test-flows
+	@$(MAKE) --no-print-directory test-engine
+	@$(MAKE) --no-print-directory test-browser
+
+test-flows: test-setup
+	$(PYTEST) -m "not engine and not browser"
+
+# Never skipped: pytest fails when it finds no such test.
+test-engine: test-setup test-runtime
+	$(PYTEST) -m engine
+
+test-browser: test-setup
+	DJANGO_ALLOW_ASYNC_UNSAFE=1 $(PYTEST) -p no:asyncio -o addopts="-q --strict-markers -p tests.servers" \
+		-W ignore::pytest.PytestConfigWarning -m browser tests/browser
+
+bench-%: setup
+	@test -f tests/bench/$*.py || { echo "no benchmark $*: ls tests/bench" >&2; exit 64; }
+	$(BIN)/python -m tests.bench.$*
