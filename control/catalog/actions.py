@@ -7,13 +7,11 @@ from django.db import transaction
 
 from control import checks
 from control.catalog import rules
-from control.catalog.rules import VersionWanted
+from control.catalog.rules import IMMUTABLE, VersionWanted
 from control.models import CatalogModel, Deployment, SnapshotPart, Version
 from control.models.audit import record
 from control.models.sealing import seal, unseal
 from control.states import DeploymentState, Part
-
-IMMUTABLE = "versions are immutable: name a new one"
 
 
 def save_version(
@@ -23,7 +21,7 @@ def save_version(
     allowed = settings.WEIR_ALLOW_STUB
     checks.require(rules.version_problems(model, version, content, stub_allowed=allowed))
     with transaction.atomic():
-        entry = _save_model(model)
+        entry = save_model(model, by=by, reason=reason, at=at)
         stored = Version.objects.select_for_update().filter(model=entry, name=version).first()
         if stored is None:
             stored = _insert(entry, version, content)
@@ -35,6 +33,18 @@ def save_version(
         if _revise(stored, content):
             record("save version", str(stored), by=by, reason=reason, at=at)
     return stored
+
+
+def save_model(name: str, *, by: str, reason: str, at: datetime) -> CatalogModel:
+    """A catalogue entry to put versions under, new or from the archive."""
+    checks.require(checks.model_name("name", name))
+    with transaction.atomic():
+        entry, made = CatalogModel.objects.select_for_update().get_or_create(name=name)
+        if made or entry.archived_at is not None:
+            CatalogModel.objects.filter(pk=entry.pk).update(archived_at=None)
+            entry.archived_at = None
+            record("save model", name, by=by, reason=reason, at=at)
+    return entry
 
 
 def archive_model(name: str, *, by: str, reason: str, at: datetime) -> None:
@@ -55,14 +65,6 @@ def archive_version(model: str, name: str, *, by: str, reason: str, at: datetime
         _refuse_wanted(Deployment.objects.filter(version=version), f"version {version}")
         Version.objects.filter(pk=version.pk).update(archived_at=at)
         record("archive version", str(version), by=by, reason=reason, at=at)
-
-
-def _save_model(name: str) -> CatalogModel:
-    entry, _ = CatalogModel.objects.select_for_update().get_or_create(name=name)
-    if entry.archived_at is not None:
-        CatalogModel.objects.filter(pk=entry.pk).update(archived_at=None)
-        entry.archived_at = None
-    return entry
 
 
 def _insert(entry: CatalogModel, name: str, content: VersionWanted) -> Version:

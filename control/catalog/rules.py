@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from control import checks
 from control.checks import Problem
 
+IMMUTABLE = "versions are immutable: name a new one"
 KINDS = ("vllm", "external", "stub")
 # A release is added here when its command line, metrics and log lines have been tried.
 ENGINE_VERSIONS = {"vllm": ("0.32.0",)}
@@ -92,7 +93,7 @@ def version_problems(
         *_source_problems(content),
         *_argument_problems(content.arguments),
         *_memory_problems(content),
-        *_upstream_problems(content),
+        *upstream_key_problems(content),
     ]
 
 
@@ -222,7 +223,7 @@ def _memory_problems(content: VersionWanted) -> list[Problem]:
     ]
 
 
-def _upstream_problems(content: VersionWanted) -> list[Problem]:
+def upstream_key_problems(content: VersionWanted) -> list[Problem]:
     key = content.upstream_key
     if key is None:
         return []

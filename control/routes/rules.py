@@ -61,10 +61,15 @@ def _stop_problems(stop: tuple[str, ...]) -> list[Problem]:
     if len(stop) > STOP_WORDS_MAX:
         return [Problem("stop", f"has more than {STOP_WORDS_MAX} stop words")]
     return [
-        Problem(f"stop[{number}]", f"has 1 to {STOP_CHARACTERS_MAX} characters")
+        Problem(f"stop[{number}]", f"has 1 to {STOP_CHARACTERS_MAX} characters, none of them NUL")
         for number, word in enumerate(stop)
-        if not 1 <= len(word) <= STOP_CHARACTERS_MAX or "\x00" in word
+        if not 1 <= len(word) <= STOP_CHARACTERS_MAX or not _storable(word)
     ]
+
+
+def _storable(word: str) -> bool:
+    """A stop word may hold any character but the two kinds that no database takes."""
+    return not any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in word)
 
 
 def _output_problems(wanted: RouteWanted) -> list[Problem]:

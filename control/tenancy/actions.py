@@ -13,7 +13,14 @@ from control.models.sealing import derived, digest_of
 from control.states import KEY_MOVES, KeyState, Part
 from control.tenancy import rules
 from control.tenancy.ceilings import save_budget, save_quota, write_budget, write_quota
-from control.tenancy.rules import DEFAULT_PROJECT, KeyWanted, NewKey, ProjectWanted, TenantWanted
+from control.tenancy.rules import (
+    DEFAULT_PROJECT,
+    OPERATORS,
+    KeyWanted,
+    NewKey,
+    ProjectWanted,
+    TenantWanted,
+)
 
 __all__ = [
     "archive_project",
@@ -29,7 +36,6 @@ __all__ = [
     "save_tenant",
 ]
 
-OPERATORS = "operators"  # the platform's own tenant: the playground's calls are its calls
 PLAYGROUND = "playground"
 SECRET_BYTES = 30  # 40 url-safe characters
 ROTATED_VALID = timedelta(hours=24)

@@ -15,6 +15,7 @@ LIMIT_MAX = 2**31 - 1
 TOKEN_LIMIT_MAX = 10**15
 PERIODS = ("month", "day")
 DEFAULT_PROJECT = "default"
+OPERATORS = "operators"  # the platform's own tenant: the playground's calls are its calls
 _WIDE = {"input_tokens_per_minute", "output_tokens_per_minute"}
 _TIMEZONES = frozenset(available_timezones())
 
