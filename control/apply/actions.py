@@ -1,0 +1,179 @@
+"""service.yaml → plan → carried out, in one transaction, by the rooms' own actions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from control.apply import facts, rules
+from control.apply.parse import parse
+from control.apply.plan import Plan, Step, Stored, Verb
+from control.apply.wanted import BadFile, KeyEntry, Service, misfits
+from control.catalog import actions as catalog
+from control.catalog.rules import upstream_key_problems
+from control.checks import Problem, Refused
+from control.fleet import actions as fleet
+from control.metering import actions as metering
+from control.models.sealing import digest_of
+from control.routes import actions as routes
+from control.tenancy import actions as tenancy
+from control.tenancy.rules import secret_problems
+
+LOCK = 0x77656972  # one apply at a time: a plan holds only for what it was made from
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The plan, whether it was carried out, and secrets that were made: shown once, now."""
+
+    plan: Plan
+    done: bool = False
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+def apply(
+    text: str,
+    *,
+    environment: Mapping[str, str],
+    prune: bool = False,
+    carry_out: bool = False,
+    by: str,
+    reason: str,
+    at: datetime,
+) -> Applied:
+    """Plan the file, and with `carry_out` do it: all of it, or BadFile and nothing."""
+    service = parse(text, stub_allowed=settings.WEIR_ALLOW_STUB)
+    service, secrets = _with_secrets(service, environment)
+    digests = {name: digest_of(secret) for name, secret in secrets.items()}
+    with transaction.atomic():
+        _lock()
+        stored = facts.load(digests.values(), at=at)
+        plan = rules.plan(service, stored, digests, pruning=prune)
+        if plan.problems:
+            raise BadFile(misfits(service.lines, plan.problems))
+        if not carry_out:
+            return Applied(plan)
+        task = _Task(stored, secrets, {"by": by, "reason": reason, "at": at})
+        for step in plan.changes:
+            _carry_out(step, task, service)
+    return Applied(plan, done=True, secrets=task.made)
+
+
+def _lock() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+
+
+def _with_secrets(
+    service: Service, environment: Mapping[str, str]
+) -> tuple[Service, dict[str, str]]:
+    """The secrets that the file names, from the environment of whoever applies it."""
+    problems: list[Problem] = []
+    secrets: dict[str, str] = {}
+
+    def take(name: str, path: str) -> str | None:
+        if environment.get(name):
+            secrets[name] = environment[name]
+            return secrets[name]
+        problems.append(Problem(path, f"{name} is not set in the environment of weir apply"))
+        return None
+
+    for entry in service.keys:
+        path = f"{service.paths[f'key {entry.wanted.tenant}/{entry.wanted.name}']}.secret_env"
+        if entry.secret_env and (secret := take(entry.secret_env, path)):
+            found = secret_problems(path, secret)
+            problems += [Problem(path, f"{entry.secret_env} {it.what}") for it in found]
+    versions = []
+    for entry in service.versions:
+        path = service.paths[f"version {entry.model}:{entry.name}"]
+        if entry.api_key_env:
+            key = take(entry.api_key_env, f"{path}.engine.api_key_env")
+            entry = replace(entry, content=replace(entry.content, upstream_key=key))
+            problems += [problem.under(path) for problem in upstream_key_problems(entry.content)]
+        versions.append(entry)
+    if problems:
+        raise BadFile(misfits(service.lines, problems))
+    return replace(service, versions=tuple(versions)), secrets
+
+
+@dataclass
+class _Task:
+    """What the steps of one apply share."""
+
+    stored: Stored
+    secrets: dict[str, str]
+    who: dict
+    made: dict[str, str] = field(default_factory=dict)
+
+
+def _carry_out(step: Step, task: _Task, service: Service) -> None:
+    """One step; what a room refuses after all is told with the line it comes from."""
+    removing = step.verb in (Verb.DRAIN, Verb.ARCHIVE, Verb.REVOKE)
+    act = _REMOVE[step.kind, step.verb] if removing else _SAVE[step.kind]
+    try:
+        act(step, task)
+    except Refused as refused:
+        path = service.paths.get(step.subject, "")
+        problems = [Problem(path, f"{step.subject}: {it}") for it in refused.problems]
+        raise BadFile(misfits(service.lines, problems)) from None
+
+
+def _save_key(step: Step, task: _Task) -> None:
+    entry: KeyEntry = step.wanted
+    wanted = entry.wanted
+    secret = task.secrets.get(entry.secret_env or "")
+    if step.verb is Verb.CREATE:
+        named = {"tenant": wanted.tenant, "name": wanted.name, "project": wanted.project}
+        made = tenancy.create_key(**named, secret=secret, **task.who)
+        if secret is None:
+            task.made[step.name] = made.secret
+    if step.verb is Verb.ROTATE:
+        tenancy.rotate_key(wanted.tenant, wanted.name, secret, **task.who)
+    tenancy.change_key(wanted, **task.who)
+
+
+def _save_version(step: Step, task: _Task) -> None:
+    entry = step.wanted
+    catalog.save_version(entry.model, entry.name, entry.content, **task.who)
+
+
+def _wanted(save: Callable) -> Callable:
+    return lambda step, task: save(step.wanted, **task.who)
+
+
+def _named(act: Callable) -> Callable:
+    """Actions on what has a name of one part, or of two: tenant/project, model:version."""
+    return lambda step, task: act(*step.name.replace(":", "/").split("/"), **task.who)
+
+
+def _one_name(act: Callable) -> Callable:
+    return lambda step, task: act(step.name, **task.who)
+
+
+def _revoke(step: Step, task: _Task) -> None:
+    tenancy.revoke_key(task.stored.get("key", step.name).ident, **task.who)
+
+
+_SAVE: dict[str, Callable] = {
+    "tenant": _wanted(tenancy.save_tenant),
+    "project": _wanted(tenancy.save_project),
+    "key": _save_key,
+    "model": _one_name(catalog.save_model),
+    "version": _save_version,
+    "deployment": _wanted(fleet.save_deployment),
+    "route": _wanted(routes.save_route),
+    "price": _wanted(metering.save_price),
+    "cost_rate": _wanted(metering.save_cost_rate),
+}
+_REMOVE: dict[tuple[str, Verb], Callable] = {
+    ("route", Verb.ARCHIVE): _one_name(routes.archive_route),
+    ("deployment", Verb.DRAIN): _one_name(fleet.drain_deployment),
+    ("deployment", Verb.ARCHIVE): _one_name(fleet.archive_deployment),
+    ("key", Verb.REVOKE): _revoke,
+    ("version", Verb.ARCHIVE): _named(catalog.archive_version),
+    ("model", Verb.ARCHIVE): _one_name(catalog.archive_model),
+    ("project", Verb.ARCHIVE): _named(tenancy.archive_project),
+    ("tenant", Verb.ARCHIVE): _one_name(tenancy.archive_tenant),
+}

@@ -1,0 +1,210 @@
+"""The entries of a service.yaml: which members each has, and their defaults."""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+
+from control.apply.fields import Fields, Findings
+from control.apply.wanted import KeyEntry, VersionEntry
+from control.catalog.rules import EngineWanted, VersionWanted, version_problems
+from control.checks import Problem, Refused
+from control.fleet.rules import DeploymentWanted, deployment_problems
+from control.metering.rules import CostRateWanted, PriceWanted, cost_rate_wanted, price_wanted
+from control.routes.rules import RouteWanted, TargetWanted, route_problems
+from control.states import Priority
+from control.tenancy import rules as tenancy
+from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
+
+CLASSES = ("input", "cached_input", "output")
+RATES = ("hardware_per_hour", "power_watts", "power_per_kwh", "pue", "engineering_per_hour")
+THOUSANDTHS = ("power_watts", "pue")  # measures, stored to three decimals
+STAND_INS = {"currency": "USD", "device": "*"}
+SOURCES = ("pypi", "release", "huggingface", "revision", "path")
+
+
+def tenant(fields: Fields, findings: Findings) -> TenantWanted:
+    """Its projects and keys are read by the caller, who ends the mapping."""
+    wanted = TenantWanted(
+        name=fields.required("name"),
+        priority=fields.text("priority", Priority.STANDARD),
+        timezone=fields.text("timezone", "UTC"),
+        limits=_limits(fields),
+        budget=_budget(fields, findings),
+    )
+    findings.add_all(fields.path, tenancy.tenant_problems(wanted))
+    return wanted
+
+
+def project(fields: Fields, findings: Findings, owner: str) -> ProjectWanted:
+    wanted = ProjectWanted(
+        tenant=owner,
+        name=fields.required("name"),
+        limits=_limits(fields),
+        budget=_budget(fields, findings),
+    )
+    fields.end()
+    findings.add_all(fields.path, tenancy.project_problems(wanted))
+    return wanted
+
+
+def key(fields: Fields, findings: Findings, owner: str) -> KeyEntry:
+    wanted = KeyWanted(
+        tenant=owner,
+        name=fields.required("name"),
+        project=fields.text("project", tenancy.DEFAULT_PROJECT),
+        routes=fields.texts("routes"),
+        expires_at=fields.instant("expires_at"),
+        limits=_limits(fields),
+        budget=_budget(fields, findings),
+    )
+    entry = KeyEntry(wanted, fields.text("secret_env", None), fields.flag("rotate"))
+    if entry.rotate and not entry.secret_env:
+        findings.add(fields.at("rotate"), "needs secret_env, which names the new secret")
+    fields.end()
+    findings.add_all(fields.path, tenancy.key_problems(wanted))
+    return entry
+
+
+def _limits(fields: Fields) -> Limits:
+    inner = fields.mapping("limits")
+    limits = Limits(**{name: inner.whole(name) for name in Limits.__dataclass_fields__})
+    inner.end()
+    return limits
+
+
+def _budget(fields: Fields, findings: Findings) -> BudgetWanted | None:
+    if not fields.has("budget"):
+        fields.mapping("budget")
+        return None
+    inner = fields.mapping("budget")
+    if not inner.has("amount"):
+        findings.add(inner.at("amount"), "is required")
+    amount = _decimal(findings, inner.at("amount"), inner.number("amount", "0"))
+    budget = BudgetWanted(amount, inner.required("currency"), inner.text("period", "month"))
+    inner.end()
+    return budget
+
+
+def _decimal(findings: Findings, path: str, text: str) -> Decimal:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        findings.add(path, f"{text!r} is no amount")
+        return Decimal(0)
+    return value
+
+
+def version(fields: Fields, findings: Findings, model: str, stub_allowed: bool) -> VersionEntry:
+    name = fields.required("name")
+    inner = fields.mapping("engine")
+    engine = EngineWanted(
+        kind=inner.required("kind"),
+        version=inner.text("version"),
+        url=inner.text("url"),
+        served_name=inner.text("served_name"),
+    )
+    api_key_env = inner.text("api_key_env", None)
+    inner.end()
+    content = VersionWanted(
+        engine=engine,
+        source=_members(fields, "source", SOURCES, Fields.text),
+        arguments=fields.free("arguments"),
+        memory=_members(fields, "memory", ("kv_tokens", "calls"), Fields.whole),
+    )
+    fields.end()
+    if api_key_env and engine.kind != "external":
+        findings.add(inner.at("api_key_env"), "does not belong to an engine of this kind")
+    problems = version_problems(model, name, content, stub_allowed=stub_allowed)
+    of_the_model = [problem for problem in problems if problem.field == "model"]
+    outside = fields.path.rpartition(".")[0]
+    findings.add_all(outside, [Problem("name", problem.what) for problem in of_the_model])
+    findings.add_all(fields.path, [entry for entry in problems if entry not in of_the_model])
+    return VersionEntry(model, name, content, api_key_env)
+
+
+def _members(fields: Fields, name: str, known: tuple[str, ...], read: Callable) -> dict | None:
+    """A mapping of which some members are there; None if it is absent."""
+    there = fields.has(name)
+    inner = fields.mapping(name)
+    values = {member: read(inner, member, None) for member in known}
+    inner.end()
+    return (
+        {member: value for member, value in values.items() if value is not None} if there else None
+    )
+
+
+def deployment(fields: Fields, findings: Findings) -> DeploymentWanted:
+    inner = fields.mapping("replicas")
+    least = inner.whole("min", 1)
+    wanted = DeploymentWanted(
+        name=fields.required("name"),
+        model=fields.required("model"),
+        version=fields.required("version"),
+        replicas_min=least,
+        replicas_max=inner.whole("max", max(least, 1)),
+        node=fields.text("node", ""),
+    )
+    inner.end()
+    fields.end()
+    findings.add_all(fields.path, deployment_problems(wanted))
+    return wanted
+
+
+def route(fields: Fields, findings: Findings) -> RouteWanted:
+    targets = []
+    for inner in fields.items("targets"):
+        targets.append(TargetWanted(inner.required("deployment"), inner.whole("weight", 100)))
+        inner.end()
+    wanted = RouteWanted(
+        name=fields.required("name"),
+        targets=tuple(targets),
+        stop=fields.texts("stop") or (),
+        output_tokens_default=fields.whole("output_tokens_default"),
+        output_tokens_max=fields.whole("output_tokens_max"),
+        note=fields.text("note", ""),
+    )
+    fields.end()
+    findings.add_all(fields.path, route_problems(wanted))
+    return wanted
+
+
+def price(fields: Fields, findings: Findings) -> PriceWanted | None:
+    inner = fields.mapping("per_million")
+    amounts = {f"per_million.{name}": inner.number(name) for name in CLASSES}
+    inner.end()
+    values = {"model": fields.required("model"), "currency": fields.required("currency")}
+    fields.end()
+
+    def make(values: Mapping[str, str]) -> PriceWanted:
+        classes = {name: values[f"per_million.{name}"] for name in CLASSES}
+        named = {name: value for name, value in classes.items() if value is not None}
+        return price_wanted(values["model"], values["currency"], named)
+
+    return _all_bad(make, values | amounts, fields.path, findings)
+
+
+def cost_rate(fields: Fields, findings: Findings) -> CostRateWanted | None:
+    values = {"device": fields.required("device"), "currency": fields.required("currency")}
+    values |= {name: fields.number(name) for name in RATES}
+    fields.end()
+    for name in THOUSANDTHS:
+        if len((values[name] or "").partition(".")[2].rstrip("0")) > 3:
+            findings.add(fields.at(name), f"{values[name]} has more than 3 decimals")
+
+    def make(values: Mapping[str, str]) -> CostRateWanted:
+        named = {name: values[name] for name in RATES if values[name] is not None}
+        return cost_rate_wanted(values["device"], values["currency"], named)
+
+    return _all_bad(make, values, fields.path, findings)
+
+
+def _all_bad(make: Callable, values: dict, path: str, findings: Findings):
+    """Make it, noting every bad field: a good value stands in for each, then it is tried again."""
+    values = dict(values)
+    for _ in range(len(values) + 1):
+        try:
+            return make(values)
+        except Refused as refused:
+            findings.add_all(path, refused.problems)
+            for problem in refused.problems:
+                values[problem.field] = STAND_INS.get(problem.field, "1")
+    return None

@@ -1,0 +1,165 @@
+"""What is stored, read back as the file would ask for it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from django.db.models import Count, Q
+
+from control.apply.plan import Seen, Stored
+from control.catalog.rules import EngineWanted, VersionWanted
+from control.fleet.rules import DeploymentWanted
+from control.metering.rules import CostRateWanted, PriceWanted
+from control.models import (
+    QUOTA_FIELDS,
+    Budget,
+    CatalogModel,
+    CostRate,
+    Deployment,
+    Key,
+    Price,
+    Project,
+    Quota,
+    Route,
+    Target,
+    Tenant,
+    Version,
+)
+from control.models.sealing import digest_of, unseal
+from control.routes.rules import RouteWanted, TargetWanted
+from control.states import REPLICA_LIVE, DeploymentState, KeyState
+from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
+
+
+def load(digests: Iterable[str], *, at: datetime) -> Stored:
+    """Everything a file may name, in a fixed number of queries; and whose these secrets are."""
+    seen: dict[str, Seen] = {}
+    for rows in (_tenancy(), _catalog(), _deployments(), _routes(), _prices(at), _rates(at)):
+        seen.update(rows)
+    return Stored(seen, _taken(set(digests), at))
+
+
+def _tenancy() -> Iterator[tuple[str, Seen]]:
+    limits, budgets = _ceilings(Quota, _limits), _ceilings(Budget, _budget)
+    none = Limits()
+    for row in Tenant.objects.all():
+        scope = ("tenant", row.pk)
+        own = {"limits": limits.get(scope, none), "budget": budgets.get(scope)}
+        wanted = TenantWanted(row.name, row.priority, row.timezone, **own)
+        yield f"tenant {row.name}", Seen(wanted, archived=row.archived_at is not None)
+    for row in Project.objects.select_related("tenant"):
+        scope = ("project", row.pk)
+        own = {"limits": limits.get(scope, none), "budget": budgets.get(scope)}
+        wanted = ProjectWanted(row.tenant.name, row.name, **own)
+        aside = row.archived_at or row.tenant.archived_at
+        yield f"project {row}", Seen(wanted, archived=aside is not None)
+    for row in Key.objects.filter(state=KeyState.ACTIVE).select_related("tenant", "project"):
+        scope = ("key", row.pk)
+        own = {"limits": limits.get(scope, none), "budget": budgets.get(scope)}
+        routes = None if row.routes is None else tuple(row.routes)
+        wanted = KeyWanted(
+            row.tenant.name, row.name, row.project.name, routes, row.expires_at, **own
+        )
+        aside = row.tenant.archived_at is not None
+        yield f"key {row}", Seen(wanted, archived=aside, digest=row.digest, ident=row.pk)
+
+
+def _ceilings(model: type[Quota] | type[Budget], read) -> dict[tuple[str, int], object]:
+    found = {}
+    for row in model.objects.all():
+        ids = {"tenant": row.tenant_id, "project": row.project_id, "key": row.key_id}
+        [scope] = [(name, pk) for name, pk in ids.items() if pk is not None]
+        found[scope] = read(row)
+    return found
+
+
+def _limits(row: Quota) -> Limits:
+    return Limits(**{name: getattr(row, name) for name in QUOTA_FIELDS})
+
+
+def _budget(row: Budget) -> BudgetWanted:
+    return BudgetWanted(row.amount, row.currency, row.period)
+
+
+def _catalog() -> Iterator[tuple[str, Seen]]:
+    for row in CatalogModel.objects.all():
+        yield f"model {row.name}", Seen(None, archived=row.archived_at is not None)
+    for row in Version.objects.select_related("model"):
+        engine = EngineWanted(**row.engine)
+        content = VersionWanted(engine, row.source, row.arguments, row.memory)
+        sealed = digest_of(unseal(row.upstream_key)) if row.upstream_key else ""
+        aside = row.archived_at or row.model.archived_at
+        seen = Seen(content, aside is not None, digest=sealed, content=row.digest)
+        yield f"version {row}", seen
+
+
+def _deployments() -> Iterator[tuple[str, Seen]]:
+    living = Count("replicas", filter=Q(replicas__state__in=REPLICA_LIVE))
+    for row in Deployment.objects.select_related("version__model").annotate(living=living):
+        wanted = DeploymentWanted(
+            row.name,
+            row.version.model.name,
+            row.version.name,
+            row.replicas_min,
+            row.replicas_max,
+            row.node,
+        )
+        yield (
+            f"deployment {row.name}",
+            Seen(
+                wanted,
+                archived=row.state == DeploymentState.ARCHIVED,
+                draining=row.state == DeploymentState.DRAINING,
+                live=row.living,
+            ),
+        )
+
+
+def _routes() -> Iterator[tuple[str, Seen]]:
+    targets = defaultdict(list)
+    for target in Target.objects.select_related("deployment").order_by("pk"):
+        targets[target.route_id].append(TargetWanted(target.deployment.name, target.weight))
+    for row in Route.objects.all():
+        wanted = RouteWanted(
+            row.name,
+            tuple(targets[row.pk]),
+            tuple(row.stop),
+            row.output_tokens_default,
+            row.output_tokens_max,
+            row.note,
+        )
+        yield f"route {row.name}", Seen(wanted, archived=row.archived_at is not None)
+
+
+def _prices(at: datetime) -> Iterator[tuple[str, Seen]]:
+    """The entries in force: the newest of each model."""
+    entries = Price.objects.filter(valid_from__lte=at).select_related("model")
+    for row in entries.order_by("model_id", "-valid_from", "-pk").distinct("model_id"):
+        classes = (row.input_pico, row.cached_input_pico, row.output_pico)
+        yield f"price {row.model}", Seen(PriceWanted(row.model.name, row.currency, *classes))
+
+
+def _rates(at: datetime) -> Iterator[tuple[str, Seen]]:
+    entries = CostRate.objects.filter(valid_from__lte=at)
+    for row in entries.order_by("device", "-valid_from", "-pk").distinct("device"):
+        wanted = CostRateWanted(
+            row.device,
+            row.currency,
+            row.hardware_per_hour,
+            row.power_watts,
+            row.power_per_kwh,
+            row.pue,
+            row.engineering_per_hour,
+        )
+        yield f"cost_rate {row.device}", Seen(wanted)
+
+
+def _taken(digests: set[str], at: datetime) -> dict[str, str]:
+    """Whose secrets these are or were: revoked keys too, rotated ones while they are valid."""
+    same = Q(digest__in=digests) | Q(previous_digest__in=digests, previous_valid_until__gt=at)
+    found = {}
+    for key in Key.objects.filter(same).select_related("tenant").order_by("pk"):
+        ended = key.state != KeyState.ACTIVE
+        owner = f"{key} (revoked)" if ended else str(key)
+        found |= dict.fromkeys({key.digest, key.previous_digest} & digests, owner)
+    return found

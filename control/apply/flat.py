@@ -1,0 +1,111 @@
+"""One wanted object → its fields by name, so that file and database are compared alike. Pure."""
+
+from dataclasses import asdict
+
+from control.apply.plan import Change
+from control.catalog.rules import VersionWanted
+from control.fleet.rules import DeploymentWanted
+from control.metering.rules import CostRateWanted, PriceWanted, amount_text
+from control.routes.rules import RouteWanted
+from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
+
+PER_MILLION = 10**6
+
+
+def fields(wanted: object) -> dict[str, object]:
+    return FLAT[type(wanted)](wanted)
+
+
+def changes(before: object | None, after: object) -> tuple[Change, ...]:
+    """Every field of what is new; the fields that differ of what is stored."""
+    new = fields(after)
+    if before is None:
+        return tuple(Change(name, None, value) for name, value in new.items())
+    old = fields(before)
+    return tuple(
+        Change(name, old.get(name), new.get(name))
+        for name in dict.fromkeys([*new, *old])
+        if old.get(name) != new.get(name)
+    )
+
+
+def _tenant(wanted: TenantWanted) -> dict:
+    own = {"priority": str(wanted.priority), "timezone": wanted.timezone}
+    return own | _ceilings(wanted.limits, wanted.budget)
+
+
+def _project(wanted: ProjectWanted) -> dict:
+    return _ceilings(wanted.limits, wanted.budget)
+
+
+def _key(wanted: KeyWanted) -> dict:
+    own = {
+        "project": wanted.project,
+        "routes": "every route" if wanted.routes is None else list(wanted.routes),
+        "expires_at": wanted.expires_at,
+    }
+    return own | _ceilings(wanted.limits, wanted.budget)
+
+
+def _ceilings(limits: Limits, budget: BudgetWanted | None) -> dict:
+    named = {f"limits.{name}": value for name, value in asdict(limits).items()}
+    return named | {"budget": str(budget) if budget else None}
+
+
+def _version(wanted: VersionWanted) -> dict:
+    parts = wanted.content
+    return {
+        **{f"engine.{name}": value for name, value in parts["engine"].items()},
+        "source": parts["source"],
+        **{f"arguments.{name}": value for name, value in parts["arguments"].items()},
+        "memory": parts["memory"],
+    }
+
+
+def _deployment(wanted: DeploymentWanted) -> dict:
+    return {
+        "model": wanted.model,
+        "version": wanted.version,
+        "replicas.min": wanted.replicas_min,
+        "replicas.max": wanted.replicas_max,
+        "node": wanted.node,
+    }
+
+
+def _route(wanted: RouteWanted) -> dict:
+    return {
+        "targets": {target.deployment: target.weight for target in wanted.targets},
+        "stop": list(wanted.stop),
+        "output_tokens_default": wanted.output_tokens_default,
+        "output_tokens_max": wanted.output_tokens_max,
+        "note": wanted.note,
+    }
+
+
+def _price(wanted: PriceWanted) -> dict:
+    return {
+        "currency": wanted.currency,
+        "per_million.input": amount_text(wanted.input_pico * PER_MILLION),
+        "per_million.cached_input": amount_text(wanted.cached_input_pico * PER_MILLION),
+        "per_million.output": amount_text(wanted.output_pico * PER_MILLION),
+    }
+
+
+def _cost_rate(wanted: CostRateWanted) -> dict:
+    numbers = {name: value for name, value in asdict(wanted).items() if name != "device"}
+    currency = numbers.pop("currency")
+    return {"currency": currency} | {
+        name: f"{value.normalize():f}" for name, value in numbers.items()
+    }
+
+
+FLAT = {
+    TenantWanted: _tenant,
+    ProjectWanted: _project,
+    KeyWanted: _key,
+    VersionWanted: _version,
+    DeploymentWanted: _deployment,
+    RouteWanted: _route,
+    PriceWanted: _price,
+    CostRateWanted: _cost_rate,
+}

@@ -1,0 +1,100 @@
+"""What the file's entries say of each other, and whether it is there: in the file or stored."""
+
+from collections.abc import Iterator
+
+from control.apply.plan import Stored
+from control.apply.wanted import Service
+from control.catalog.rules import VersionWanted
+from control.checks import Problem
+from control.fleet.rules import DeploymentWanted, external_problems
+from control.tenancy.rules import DEFAULT_PROJECT
+
+
+def problems(service: Service, stored: Stored, *, pruning: bool) -> list[Problem]:
+    """References that lead nowhere; when pruning, what the file does not name is gone."""
+    known = _Known(service, stored, pruning)
+    return [
+        *_of_keys(service, known),
+        *_of_deployments(service, known, stored),
+        *_of_routes(service, known),
+        *_of_prices(service, known),
+    ]
+
+
+class _Known:
+    """Answers whether a subject will be there once the file is applied."""
+
+    def __init__(self, service: Service, stored: Stored, pruning: bool):
+        self.paths, self.stored, self.pruning = service.paths, stored, pruning
+
+    def missing(self, kind: str, name: str) -> str:
+        """Why the subject will not be there, or nothing."""
+        if f"{kind} {name}" in self.paths:
+            return ""
+        if not self.stored.active(kind, name):
+            return f"there is no {kind} {name!r}, in the file or stored"
+        return f"{kind} {name!r} is not in the file, and --prune removes it" if self.pruning else ""
+
+
+def _of_keys(service: Service, known: _Known) -> Iterator[Problem]:
+    for entry in service.keys:
+        wanted = entry.wanted
+        path = service.paths[f"key {wanted.tenant}/{wanted.name}"]
+        if wanted.project != DEFAULT_PROJECT:
+            what = known.missing("project", f"{wanted.tenant}/{wanted.project}")
+            yield from _told(f"{path}.project", what)
+        for number, route in enumerate(wanted.routes or ()):
+            yield from _told(f"{path}.routes[{number}]", known.missing("route", route))
+
+
+def _of_deployments(service: Service, known: _Known, stored: Stored) -> Iterator[Problem]:
+    contents = {f"{entry.model}:{entry.name}": entry.content for entry in service.versions}
+    for wanted in service.deployments:
+        path = service.paths[f"deployment {wanted.name}"]
+        if what := known.missing("model", wanted.model):
+            yield Problem(f"{path}.model", what)
+            continue
+        name = f"{wanted.model}:{wanted.version}"
+        if what := known.missing("version", name):
+            yield Problem(f"{path}.version", what)
+            continue
+        seen = stored.get("version", name)
+        content = contents.get(name) or seen.wanted
+        yield from _of_external(path, wanted, content)
+        yield from _told(f"{path}.version", _still_running(wanted, stored))
+
+
+def _of_external(path: str, wanted: DeploymentWanted, content: VersionWanted) -> list[Problem]:
+    if content.engine.kind != "external":
+        return []
+    return [problem.under(path) for problem in external_problems(wanted)]
+
+
+def _still_running(wanted: DeploymentWanted, stored: Stored) -> str:
+    """Calls are metered by the deployment's version, so it changes only between launches."""
+    seen = stored.get("deployment", wanted.name)
+    if seen is None or not seen.live:
+        return ""
+    before = seen.wanted
+    if (before.model, before.version) == (wanted.model, wanted.version):
+        return ""
+    running = f"{before.model}:{before.version}"
+    return f"{wanted.name!r} still runs {running}: drain it first, or name a new deployment"
+
+
+def _of_routes(service: Service, known: _Known) -> Iterator[Problem]:
+    for wanted in service.routes:
+        path = service.paths[f"route {wanted.name}"]
+        for number, target in enumerate(wanted.targets):
+            what = known.missing("deployment", target.deployment)
+            yield from _told(f"{path}.targets[{number}].deployment", what)
+
+
+def _of_prices(service: Service, known: _Known) -> Iterator[Problem]:
+    for wanted in service.prices:
+        path = service.paths[f"price {wanted.model}"]
+        yield from _told(f"{path}.model", known.missing("model", wanted.model))
+
+
+def _told(path: str, what: str) -> list[Problem]:
+    return [Problem(path, what)] if what else []
