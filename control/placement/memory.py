@@ -147,7 +147,9 @@ def slots(kv_bytes: int, size: Sizes, demand: Demand) -> int:
     """Calls at once: twice as many as fit at full length, for most calls are shorter."""
     if demand.slots or demand.calls:
         return demand.slots or demand.calls or 1
-    full_length = max(1, kv_bytes // max(1, size.call_bytes))
+    if not size.call_bytes:
+        return CALLS_DEFAULT
+    full_length = max(1, kv_bytes // size.call_bytes)
     return min(SLOTS_MAX, 2 * full_length)
 
 

@@ -1,0 +1,197 @@
+"""What the signs of a launched engine mean: liveness is progress, not an answered probe."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import assert_never
+
+from control.states import ReplicaState
+from engines.spec import EngineLoad, Phase
+
+BAD_PROBES = 3
+GOOD_PROBES = 2
+CANARY_SECONDS = 30  # an idle engine is asked for one token that often
+MOVING_SECONDS = 5  # counters that moved so lately outweigh any probe
+LAUNCH_SECONDS = 60  # from the claim to a recorded process
+
+_ORDER = (ReplicaState.STARTING, ReplicaState.LOADING, ReplicaState.WARMING)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """One look at an engine. None: not asked, or no answer."""
+
+    alive: bool
+    launched: bool = True  # a process was recorded
+    phase: Phase | None = None
+    answers: bool = False  # /health said 200
+    load: EngineLoad | None = None
+
+
+@dataclass(frozen=True)
+class History:
+    """What earlier looks left behind; nothing is lost when a node restarts without it."""
+
+    tokens: int | None = None
+    changed_at: datetime | None = None  # the counters moved
+    asked_at: datetime | None = None  # one token was asked for
+    busy_since: datetime | None = None  # running calls and no token since
+    bad_since: datetime | None = None
+    bad: int = 0
+    good: int = 0
+    canaries_failed: int = 0  # in a row
+
+
+@dataclass(frozen=True)
+class Stay:
+    pass
+
+
+@dataclass(frozen=True)
+class Advance:
+    to: ReplicaState
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """It says that it serves: one real call will tell."""
+
+
+@dataclass(frozen=True)
+class Canary:
+    """Idle for a while: is there still a model behind the front?"""
+
+
+@dataclass(frozen=True)
+class Unwell:
+    reason: str
+
+
+@dataclass(frozen=True)
+class Well:
+    reason: str
+
+
+@dataclass(frozen=True)
+class Died:
+    """Its process is gone; the log knows the cause."""
+
+
+@dataclass(frozen=True)
+class NeverLaunched:
+    pass
+
+
+@dataclass(frozen=True)
+class Hung:
+    reason: str
+
+
+@dataclass(frozen=True)
+class Returned:
+    """Its node was thought lost; the engine ran on."""
+
+    well: bool
+
+
+Verdict = Stay | Advance | WarmUp | Canary | Unwell | Well | Died | NeverLaunched | Hung | Returned
+
+
+def remember(history: History, signs: Signs, at: datetime) -> History:
+    """The history with this look in it."""
+    new = replace(history, bad=0, bad_since=None, good=history.good + 1)
+    if not signs.answers:
+        new = replace(history, good=0, bad=history.bad + 1, bad_since=history.bad_since or at)
+    if signs.load is None:
+        return new
+    tokens = signs.load.prompt_tokens + signs.load.generation_tokens
+    moved = tokens != history.tokens
+    busy = signs.load.running > 0
+    return replace(
+        new,
+        tokens=tokens,
+        changed_at=at if moved else history.changed_at,
+        busy_since=(at if moved else history.busy_since or at) if busy else None,
+    )
+
+
+def judge(
+    state: ReplicaState, signs: Signs, history: History, at: datetime, hang_seconds: float
+) -> Verdict:
+    """`history` holds this look already."""
+    if not signs.alive:
+        return Died() if signs.launched or state is not ReplicaState.STARTING else NeverLaunched()
+    match state:
+        case ReplicaState.STARTING | ReplicaState.LOADING | ReplicaState.WARMING:
+            return _starting(state, signs)
+        case ReplicaState.READY:
+            return _serving(signs, history, at, hang_seconds)
+        case ReplicaState.UNHEALTHY:
+            return _unwell(history, at, hang_seconds)
+        case ReplicaState.LOST:
+            return Returned(well=signs.answers)
+        case (
+            ReplicaState.PENDING
+            | ReplicaState.PLACED
+            | ReplicaState.PREPARING
+            | ReplicaState.DRAINING
+            | ReplicaState.STOPPED
+            | ReplicaState.FAILED
+        ):
+            return Stay()
+        case _:
+            assert_never(state)
+
+
+def after_canary(history: History, good: bool, at: datetime) -> History:
+    failed = 0 if good else history.canaries_failed + 1
+    return replace(history, asked_at=at, canaries_failed=failed)
+
+
+def _starting(state: ReplicaState, signs: Signs) -> Verdict:
+    says = signs.phase.name if signs.phase else "starting"
+    ready = signs.answers or says == "ready"
+    if ready and state is ReplicaState.WARMING:
+        return WarmUp()
+    reached = ReplicaState.WARMING if ready else ReplicaState(says)
+    return Advance(reached) if _ORDER.index(reached) > _ORDER.index(state) else Stay()
+
+
+def _serving(signs: Signs, history: History, at: datetime, hang_seconds: float) -> Verdict:
+    if stuck := _stuck_seconds(history, at):
+        if stuck >= hang_seconds:
+            return Unwell(f"calls run, but no token came for {stuck:.0f} s")
+        return Stay()
+    if history.bad >= BAD_PROBES and not _moving(history, at):
+        return Unwell(f"{history.bad} probes in a row were bad")
+    if history.canaries_failed:
+        return Unwell("it answers probes, but makes no token")
+    idle = signs.answers and signs.load is not None and signs.load.running == 0
+    last = max(filter(None, (history.asked_at, history.changed_at)), default=None)
+    if idle and last is not None and (at - last).total_seconds() >= CANARY_SECONDS:
+        return Canary()
+    return Stay()
+
+
+def _unwell(history: History, at: datetime, hang_seconds: float) -> Verdict:
+    """First no more calls; if nothing moves for as long again, a new launch."""
+    stuck = _stuck_seconds(history, at)
+    if stuck >= 2 * hang_seconds:
+        return Hung(f"calls run, but no token came for {stuck:.0f} s")
+    if history.bad_since and not _moving(history, at):
+        bad = (at - history.bad_since).total_seconds()
+        if bad >= hang_seconds:
+            return Hung(f"all probes were bad for {bad:.0f} s")
+    if history.canaries_failed > 1:
+        return Hung("it answers probes, but makes no token")
+    if history.good < GOOD_PROBES or stuck >= hang_seconds:
+        return Stay()
+    return Canary() if history.canaries_failed else Well(f"{history.good} good probes")
+
+
+def _stuck_seconds(history: History, at: datetime) -> float:
+    return (at - history.busy_since).total_seconds() if history.busy_since else 0.0
+
+
+def _moving(history: History, at: datetime) -> bool:
+    moved_at = history.changed_at
+    return moved_at is not None and (at - moved_at).total_seconds() <= MOVING_SECONDS

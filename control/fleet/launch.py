@@ -1,0 +1,165 @@
+"""What a launch on this node is made of: its folder, port, key, memory and specification."""
+
+import json
+import secrets
+import socket
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db import IntegrityError
+
+from control.models import Replica, Reservation, Version, VersionMeasure
+from control.models.sealing import seal, unseal
+from control.placement import actions as placement
+from control.placement import facts as placement_facts
+from control.placement import memory
+from control.placement.rules import Placed, Unplaced
+from control.states import REPLICA_FINAL, ReplicaState, ReservationState
+from engines.spec import EngineSpec
+
+WEIGHT_FILES = ("*.safetensors", "*.bin", "*.pt")
+
+
+class NoPort(Exception):
+    """Every port of the range is taken."""
+
+
+def folder_of(replica: Replica) -> Path:
+    return settings.WEIR_HOME / "engines" / f"replica-{replica.pk}"
+
+
+def measure(version: Version, weights: Path, *, at: datetime) -> VersionMeasure | None:
+    """What the files say, written once for all launches of the version; None without files."""
+    config = weights / "config.json"
+    if not config.exists():
+        return None
+    sizes = (sum(file.stat().st_size for file in weights.glob(kind)) for kind in WEIGHT_FILES)
+    cost = memory.kv_cost(
+        json.loads(config.read_text()),
+        memory.demand_of(version.arguments, version.memory).kv_dtype,
+    )
+    found, _ = VersionMeasure.objects.get_or_create(
+        version=version,
+        defaults={
+            "weights_bytes": next((size for size in sizes if size), 0),
+            "kv_cost": cost.to_dict(),
+            "measured_at": at,
+        },
+    )
+    version.measure = found
+    return found
+
+
+def book_what_was_measured(replica: Replica, *, at: datetime) -> Placed | Unplaced | None:
+    """None: what is booked already lies between the least and all that is wanted."""
+    held = _held(replica)
+    need = placement_facts.need(replica.version, replica.deployment_id)
+    size = need.sizes[held[0].device.kind]
+    for booked in _bytes_by_device(held).values():
+        if not size.bytes_min <= booked <= size.fixed_bytes + size.kv_bytes:
+            return placement.rebook(replica, need, at=at)
+    return None
+
+
+def claim(replica: Replica, *, by: str, reason: str, at: datetime) -> bool:
+    """STARTING, with a port and a key of its own; False if another worker was first."""
+    key = secrets.token_urlsafe(32)
+    for port in _free_ports(replica):
+        try:
+            return replica.move(
+                ReplicaState.STARTING,
+                reason=reason,
+                by=by,
+                at=at,
+                host=settings.WEIR_NODE_ADDRESS,
+                port=port,
+                slots=slots_of(replica),
+                engine_key=seal(key),
+                progress_at=at,
+            )
+        except IntegrityError:
+            continue  # another launch took the port between our look and our move
+    raise NoPort(f"no free port in {settings.WEIR_ENGINE_PORTS}: are old engines still running?")
+
+
+def specification(replica: Replica, weights: str) -> EngineSpec:
+    held = _held(replica)
+    version, kind = replica.version, held[0].device.kind
+    return EngineSpec(
+        replica_id=replica.pk,
+        generation=replica.generation,
+        kind=version.engine["kind"],
+        version=version.engine.get("version", ""),
+        served_name=served_name(version),
+        weights=weights,
+        host=replica.host,
+        port=replica.port or 0,
+        api_key=unseal(replica.engine_key) if replica.engine_key else "",
+        device_kind=kind,
+        device_uuids=tuple(_bytes_by_device(held)) if kind == "gpu" else (),
+        kv_cache_bytes=_kv_bytes(replica, held) or None,
+        slots=replica.slots,
+        arguments=version.arguments,
+    )
+
+
+def served_name(version: Version) -> str:
+    return version.engine.get("served_name") or version.model.name
+
+
+def device_kind(replica: Replica) -> str:
+    held = _held(replica)
+    return held[0].device.kind if held else "cpu"
+
+
+def slots_of(replica: Replica) -> int:
+    demand = memory.demand_of(replica.version.arguments, replica.version.memory)
+    held = _held(replica)
+    size = _size(replica, held)
+    return memory.slots(_kv_bytes(replica, held), size, demand)
+
+
+def _kv_bytes(replica: Replica, held: list[Reservation]) -> int:
+    """What of its booking is neither weights nor overhead."""
+    return min(_bytes_by_device(held).values()) - _size(replica, held).fixed_bytes
+
+
+def _size(replica: Replica, held: list[Reservation]) -> memory.Sizes:
+    need = placement_facts.need(replica.version, replica.deployment_id)
+    return need.sizes[held[0].device.kind]
+
+
+def _held(replica: Replica) -> list[Reservation]:
+    rows = Reservation.objects.filter(replica=replica, state=ReservationState.HELD)
+    return list(rows.select_related("device").order_by("device__index", "pk"))
+
+
+def _bytes_by_device(held: list[Reservation]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in held:
+        found[row.device.uuid] = found.get(row.device.uuid, 0) + row.memory_bytes
+    return found
+
+
+def _free_ports(replica: Replica) -> Iterator[int]:
+    """Not booked by a live launch of this node, and nobody listens or has it as his own."""
+    live = Replica.objects.filter(node_id=replica.node_id).exclude(state__in=REPLICA_FINAL)
+    booked = set(live.exclude(port=None).values_list("port", flat=True))
+    ports = settings.WEIR_ENGINE_PORTS
+    # Launches begin at different places, so that a port just left is not taken at once (T08).
+    first = replica.pk * 7 % len(ports)
+    for offset in range(len(ports)):
+        port = ports[(first + offset) % len(ports)]
+        if port not in booked and _can_bind(settings.WEIR_NODE_ADDRESS, port):
+            yield port
+
+
+def _can_bind(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True

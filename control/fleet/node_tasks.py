@@ -1,0 +1,193 @@
+"""What a node does with one launch: prepare, start, stop; each may run twice and late."""
+
+import logging
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+from celery import shared_task
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from engines.kinds import KINDS
+
+from control.fleet import engine_http, launch, orders
+from control.models import IllegalMove, Replica, Reservation
+from control.placement import actions as placement
+from control.placement.rules import Unplaced
+from control.states import REPLICA_FINAL, ReplicaState, ReservationState
+from engines import runtime, supervisor, weights
+from engines.spec import BadSpec, EngineLoad, Install
+
+SETTLE_SECONDS = 2  # until every gateway has heard that a replica drains
+STOP_GRACE_SECONDS = 15
+STARTING_STOP_GRACE_SECONDS = 5  # an engine that starts loses SIGTERM: it is killed after this
+DETAIL_CHARACTERS_MAX = 1000
+
+log = logging.getLogger(__name__)
+
+
+@shared_task(name=orders.PREPARE)
+def prepare_replica(replica_id: int) -> None:
+    """One look: engine installed, weights here, memory booked by measure; then start."""
+    replica, at = _mine(replica_id), timezone.now()
+    if replica is None or replica.state not in (ReplicaState.PLACED, ReplicaState.PREPARING):
+        return
+    if replica.state == ReplicaState.PLACED and not replica.move(
+        ReplicaState.PREPARING, reason=f"taken by node {replica.node}", by=_by(), at=at
+    ):
+        return
+    ready = _files(replica, at)
+    if ready and _memory(replica, ready[1], at):
+        start_replica(replica_id)
+
+
+@shared_task(name=orders.START)
+def start_replica(replica_id: int) -> None:
+    """Launch the engine and return; what becomes of it is seen by the watch."""
+    replica, at = _mine(replica_id), timezone.now()
+    if replica is None or replica.state != ReplicaState.PREPARING:
+        return
+    files = _files(replica, at)
+    if files is None:
+        return
+    try:
+        if launch.claim(replica, by=_by(), reason="its files are here", at=at):
+            _launch(replica, *files)
+    except (launch.NoPort, BadSpec, supervisor.EngineError, OSError) as error:
+        retry = not isinstance(error, BadSpec)
+        _fail(replica, "launch", str(error), retry=retry, at=timezone.now())
+
+
+@shared_task(name=orders.STOP)
+def stop_replica(replica_id: int) -> None:
+    """Stop what drains and is idle, or what has failed; give its memory back when it is gone."""
+    replica, at = _mine(replica_id), timezone.now()
+    if replica is None or not _may_stop(replica, at):
+        return
+    served = replica.ready_at is not None
+    grace = STOP_GRACE_SECONDS if served else STARTING_STOP_GRACE_SECONDS
+    try:
+        stopped = supervisor.stop(launch.folder_of(replica), grace)
+    except supervisor.Busy as error:
+        log.warning("replica %s: %s", replica, error)
+        return
+    if not stopped.gone:
+        reason = f"processes {stopped.left_pids} cannot be ended: their memory stays booked"
+        Replica.objects.filter(pk=replica.pk).exclude(reason=reason).update(reason=reason)
+        return
+    _ended(replica, timezone.now())
+
+
+def _ended(replica: Replica, at: datetime) -> None:
+    with transaction.atomic():
+        if replica.state == ReplicaState.DRAINING and not replica.move(
+            ReplicaState.STOPPED, reason="its calls ended, its processes are gone", by=_by(), at=at
+        ):
+            return
+        placement.release(replica, at=at)
+
+
+def _may_stop(replica: Replica, at: datetime) -> bool:
+    if replica.state in REPLICA_FINAL:
+        held = Reservation.objects.filter(replica=replica, state=ReservationState.HELD)
+        return held.exists() or supervisor.adopt(launch.folder_of(replica)) is not None
+    return replica.state == ReplicaState.DRAINING and _is_idle(replica, at)
+
+
+def _is_idle(replica: Replica, at: datetime) -> bool:
+    """Unrouted first, then idle, or past the limit; what never served has no calls."""
+    past = replica.drain_by is not None and at >= replica.drain_by
+    if past or replica.ready_at is None or not supervisor.adopt(launch.folder_of(replica)):
+        return True
+    if (at - replica.state_at).total_seconds() < SETTLE_SECONDS:
+        return False
+    load = load_of(replica)
+    return load is not None and load.running + load.waiting == 0
+
+
+def load_of(replica: Replica) -> EngineLoad | None:
+    try:
+        text = engine_http.metrics(engine_http.address(replica))
+    except httpx.HTTPError:
+        return None
+    return KINDS[replica.version.engine["kind"]].parse_metrics(text)
+
+
+def _files(replica: Replica, at: datetime) -> tuple[Path, str] | None:
+    """The engine's environment and the model's folder; None while they are on their way."""
+    engine = replica.version.engine
+    installed = runtime.ensure(
+        engine["kind"],
+        engine.get("version", ""),
+        launch.device_kind(replica),
+        settings.WEIR_RUNTIMES,
+        settings.WEIR_ENGINE_PYTHON,
+    )
+    what = f"installs {engine['kind']} {engine.get('version', '')}"
+    if not _arrived(replica, "runtime", what, installed, at):
+        return None
+    if not replica.version.source:
+        return Path(installed.path), ""
+    fetched = weights.ensure(replica.version.source, settings.WEIR_WEIGHTS, Path(installed.path))
+    if not _arrived(replica, "weights", f"fetches {replica.version}", fetched, at):
+        return None
+    return Path(installed.path), fetched.path
+
+
+def _arrived(replica: Replica, cause: str, what: str, found: Install, at: datetime) -> bool:
+    if found.state == "done":
+        return True
+    if found.state == "failed":
+        _fail(replica, cause, found.detail, retry=True, at=at)
+        return False
+    progress = {
+        "phase": what[:64],
+        "progress_percent": found.percent,
+        "reason": f"{what}: {found.detail}"[:DETAIL_CHARACTERS_MAX],
+    }
+    # Written when it moved: the instant of the last change is what a stall is measured by.
+    Replica.objects.filter(pk=replica.pk, state=replica.state).exclude(**progress).update(
+        **progress, progress_at=at
+    )
+    return False
+
+
+def _memory(replica: Replica, folder: str, at: datetime) -> bool:
+    """Replace the guess of placement by what the files say; fail if that does not fit."""
+    if not folder or launch.measure(replica.version, Path(folder), at=at) is None:
+        return True
+    booked = launch.book_what_was_measured(replica, at=at)
+    if isinstance(booked, Unplaced):
+        _fail(replica, "memory_estimate", f"measured: {booked}", retry=True, at=at)
+        return False
+    return True
+
+
+def _launch(replica: Replica, runtime_path: Path, weights_path: str) -> None:
+    spec = launch.specification(replica, weights_path)
+    command = KINDS[spec.kind].build_command(spec, runtime_path, settings.WEIR_NODE_ENVIRONMENT)
+    folder = launch.folder_of(replica)
+    record = supervisor.launch(spec, command, folder, str(settings.WEIR_HOME))
+    written = Replica.objects.filter(pk=replica.pk).exclude(state__in=REPLICA_FINAL)
+    if not written.update(pid=record.pid, phase="starting", progress_percent=5):
+        # It was given up while it was launched: nobody else would end it soon.
+        supervisor.stop(folder, 0)
+
+
+def _fail(replica: Replica, cause: str, reason: str, *, retry: bool, at: datetime) -> None:
+    try:
+        replica.move(ReplicaState.FAILED, reason=reason, by=_by(), at=at, cause=cause, retry=retry)
+    except IllegalMove:
+        return
+    stop_replica(replica.pk)
+
+
+def _mine(replica_id: int) -> Replica | None:
+    """A late message may name a launch that is on another node, or is gone."""
+    rows = Replica.objects.select_related("node", "deployment", "version__model")
+    return rows.filter(pk=replica_id, node__name=settings.WEIR_NODE_NAME).first()
+
+
+def _by() -> str:
+    return f"node {settings.WEIR_NODE_NAME}"
