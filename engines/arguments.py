@@ -15,13 +15,17 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class Argument:
     """What an argument may be. A word holds no slash, so no argument names a file."""
 
-    kind: str  # "whole" | "switch" | "one_of" | "word"
+    kind: str  # "whole" | "number" | "switch" | "one_of" | "word"
     least: int = 0
     choices: tuple[str, ...] = ()
 
     @staticmethod
     def whole(least: int) -> "Argument":
         return Argument("whole", least=least)
+
+    @staticmethod
+    def number() -> "Argument":
+        return Argument("number")
 
     @staticmethod
     def switch() -> "Argument":
@@ -37,10 +41,13 @@ class Argument:
 
     def why_not(self, value: Value) -> str | None:
         """What is wrong with this value, or None."""
+        number = isinstance(value, int | float) and not isinstance(value, bool)
         match self.kind:
             case "whole":
-                whole = isinstance(value, int) and not isinstance(value, bool)
-                good, wanted = whole and value >= self.least, f"a whole number from {self.least}"
+                good = number and isinstance(value, int) and value >= self.least
+                wanted = f"a whole number from {self.least}"
+            case "number":
+                good, wanted = number and value >= self.least, f"a number from {self.least}"
             case "switch":
                 good, wanted = isinstance(value, bool), "true or false"
             case "one_of":

@@ -1,0 +1,48 @@
+"""The kinds of engines Weir can launch, each as four pure functions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engines.arguments import Argument, Value, check_arguments
+from engines.spec import Cause, Command, EngineLoad, EngineSpec, Phase
+from engines.stub import causes as stub_causes
+from engines.stub import command as stub_command
+from engines.stub import metrics as stub_metrics
+from engines.vllm import causes as vllm_causes
+from engines.vllm import command as vllm_command
+from engines.vllm import metrics as vllm_metrics
+
+
+@dataclass(frozen=True)
+class Kind:
+    build_command: Callable[[EngineSpec, Path, Mapping[str, str]], Command]
+    parse_metrics: Callable[[str], EngineLoad]
+    read_phase: Callable[[str], Phase]
+    read_cause: Callable[[str, int | None], Cause]
+    arguments: Mapping[str, Argument]
+    elsewhere: Mapping[str, str]
+
+    def check_arguments(self, given: Mapping[str, Value]) -> None:
+        """Raise BadSpec on the first argument that this kind would refuse at a launch."""
+        check_arguments("this engine", given, self.arguments, self.elsewhere)
+
+
+KINDS: dict[str, Kind] = {
+    "vllm": Kind(
+        vllm_command.build_command,
+        vllm_metrics.parse_metrics,
+        vllm_causes.read_phase,
+        vllm_causes.read_cause,
+        vllm_command.ARGUMENTS,
+        vllm_command.ELSEWHERE,
+    ),
+    "stub": Kind(
+        stub_command.build_command,
+        stub_metrics.parse_metrics,
+        stub_causes.read_phase,
+        stub_causes.read_cause,
+        stub_command.ARGUMENTS,
+        {},
+    ),
+}

@@ -1,0 +1,48 @@
+"""An EngineSpec -> argv and environment of the stub engine."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from engines.arguments import Argument, check_arguments, flags
+from engines.spec import BadSpec, Command, EngineSpec
+from engines.stub.failures import FAILURES
+
+ARGUMENTS: dict[str, Argument] = {
+    "max_model_len": Argument.whole(1),
+    "kv_cache_tokens": Argument.whole(1),
+    "tokens": Argument.whole(1),
+    "ttft_seconds": Argument.number(),
+    "token_seconds": Argument.number(),
+    "start_seconds": Argument.number(),
+    "start_failure": Argument.one_of(*sorted(FAILURES)),
+    "start_stall": Argument.switch(),
+    "exit_after_seconds": Argument.number(),
+}
+_ROOT = Path(__file__).parent.parent.parent
+_PASSED = ("PATH", "HOME", "LANG", "TMPDIR", "WEIR_HOME", "WEIR_ALLOW_STUB")
+
+
+def build_command(spec: EngineSpec, runtime: Path, base_env: Mapping[str, str]) -> Command:
+    if base_env.get("WEIR_ALLOW_STUB") != "1":
+        raise BadSpec("the stub engine answers without a model: set WEIR_ALLOW_STUB=1 to allow it")
+    check_arguments("the stub", spec.arguments, ARGUMENTS)
+    argv = (
+        *(str(runtime / "bin" / "python"), "-m", "engines.stub"),
+        *("--host", spec.host),
+        *("--port", str(spec.port)),
+        *("--served-name", spec.served_name),
+        *("--max-num-seqs", str(spec.slots)),
+        *flags(spec.arguments, ARGUMENTS),
+    )
+    env = {name: value for name, value in base_env.items() if name in _PASSED}
+    return Command(
+        argv,
+        env
+        | {
+            "WEIR_REPLICA": str(spec.replica_id),
+            "VLLM_API_KEY": spec.api_key,
+            # An engine starts in "/": the package must be found from there, installed or not.
+            "PYTHONPATH": str(_ROOT),
+            "PYTHONUNBUFFERED": "1",
+        },
+    )

@@ -1,0 +1,69 @@
+"""A stub engine of the test's own, in a process of its own."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parent.parent.parent
+START_WAIT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class StubEngine:
+    url: str
+    port: int
+    pid: int
+
+    def script(self, times: int = 1, **script: Any) -> None:
+        order = {"script": script, "times": times}
+        httpx.post(f"{self.url}/stub/script", json=order, timeout=10).raise_for_status()
+
+    def order(self, **order: Any) -> None:
+        httpx.post(f"{self.url}/stub/script", json=order, timeout=10).raise_for_status()
+
+    def seen(self) -> dict[str, Any]:
+        return httpx.get(f"{self.url}/stub/seen", timeout=10).json()
+
+
+@contextmanager
+def running_stub(*arguments: str, name: str = "m") -> Iterator[StubEngine]:
+    """Started on a free port and ready; ended with the block."""
+    port = free_port()
+    argv = [sys.executable, "-m", "engines.stub", "--port", str(port), "--served-name", name]
+    env = os.environ | {"WEIR_ALLOW_STUB": "1"}
+    process = subprocess.Popen([*argv, *arguments], cwd=ROOT, env=env)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _await_health(url, process)
+        yield StubEngine(url, port, process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _await_health(url: str, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + START_WAIT_SECONDS
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the stub ended at once"
+        try:
+            httpx.get(f"{url}/health", timeout=1)
+        except httpx.TransportError:
+            time.sleep(0.02)
+        else:
+            return
+    raise AssertionError("the stub did not start")
