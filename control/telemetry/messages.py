@@ -1,0 +1,95 @@
+"""What is measured once a second, and its form on the wire."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+DEVICE = "device"
+REPLICA = "replica"
+GATEWAY = "gateway"
+
+
+@dataclass(frozen=True)
+class DeviceSample:
+    """One device. None means that the driver does not say, never zero."""
+
+    at: float  # epoch seconds
+    uuid: str
+    label: str  # node/name
+    kind: str  # "gpu" | "cpu"
+    memory_total_bytes: int
+    memory_used_bytes: int | None = None
+    utilisation_ratio: float | None = None  # 0 to 1
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+    error: str = ""
+
+    @property
+    def subject(self) -> str:
+        return f"{DEVICE}:{self.uuid}"
+
+
+@dataclass(frozen=True)
+class ReplicaSample:
+    """One engine. Rates and means are over the time since the reading before; None is no call."""
+
+    at: float
+    replica_id: int
+    label: str  # deployment#generation
+    running: int = 0
+    waiting: int = 0
+    kv_cache_ratio: float = 0.0
+    prompt_tokens_per_second: float | None = None
+    cached_prompt_tokens_per_second: float | None = None
+    generation_tokens_per_second: float | None = None
+    preemptions_per_second: float | None = None
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+    restarted: bool = False  # the engine's counters began anew
+
+    @property
+    def subject(self) -> str:
+        return f"{REPLICA}:{self.replica_id}"
+
+
+@dataclass(frozen=True)
+class GatewaySample:
+    """One gateway worker. What ends in _total, _sum or _count only ever grows."""
+
+    at: float
+    owner: str
+    in_flight: int = 0
+    waiting: int = 0
+    calls_total: int = 0
+    tokens_total: int = 0
+    ttft_seconds_sum: float = 0.0
+    ttft_count: int = 0
+    tpot_seconds_sum: float = 0.0
+    tpot_count: int = 0
+    snapshot_age_seconds: float | None = None
+    spool_events: int = 0
+
+    @property
+    def subject(self) -> str:
+        return f"{GATEWAY}:{self.owner}"
+
+
+Sample = DeviceSample | ReplicaSample | GatewaySample
+
+_KINDS: dict[str, type] = {DEVICE: DeviceSample, REPLICA: ReplicaSample, GATEWAY: GatewaySample}
+
+
+def to_dict(sample: Sample) -> dict:
+    """Plain values, with the subject that says what it is a sample of."""
+    return {"subject": sample.subject, **asdict(sample)}
+
+
+def from_dict(values: Mapping) -> Sample | None:
+    """The sample, or None if it is not one. Fields of a newer release are passed over."""
+    kind = _KINDS.get(str(values.get("subject", "")).split(":", 1)[0])
+    if kind is None:
+        return None
+    known = {name.name for name in fields(kind)}
+    try:
+        return kind(**{name: value for name, value in values.items() if name in known})
+    except TypeError:
+        return None

@@ -1,0 +1,89 @@
+"""Reads devices and engines once; what they say become samples."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+import httpx
+
+from control.telemetry import rules
+from control.telemetry.messages import ReplicaSample
+from control.telemetry.rules import Reading
+from engines.spec import EngineLoad
+
+TIMEOUT_SECONDS = 2.0
+PAGE_BYTES_MAX = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class EngineAddress:
+    """Where a replica's engine answers /metrics, and how that page is read."""
+
+    replica_id: int
+    label: str  # deployment#generation
+    url: str  # without a path: http://127.0.0.1:18000
+    api_key: str
+    parse: Callable[[str], EngineLoad]
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Why an engine could not be read."""
+
+    reason: str
+
+
+class EngineReader:
+    """Reads engines one after the other and remembers of each the reading before."""
+
+    def __init__(self, client: httpx.Client | None = None):
+        # No proxy from the environment: engines are on this host.
+        self._client = client or httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False)
+        self._before: dict[int, Reading] = {}
+
+    def __enter__(self) -> "EngineReader":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.close()
+
+    def read(self, engine: EngineAddress, at: float) -> ReplicaSample | Unread:
+        """One GET of /metrics. Rates need two readings: the first has none."""
+        page = self._page(engine)
+        if isinstance(page, Unread):
+            return page
+        now = Reading(at, engine.parse(page))
+        sample = rules.replica_sample(
+            engine.replica_id, engine.label, now, self._before.get(engine.replica_id)
+        )
+        self._before[engine.replica_id] = now
+        return sample
+
+    def load(self, replica_id: int) -> EngineLoad | None:
+        """The last reading itself, with its counters."""
+        reading = self._before.get(replica_id)
+        return reading.load if reading else None
+
+    def keep_only(self, replica_ids: set[int]) -> None:
+        """Forget engines that are gone."""
+        self._before = {name: self._before[name] for name in self._before if name in replica_ids}
+
+    def _page(self, engine: EngineAddress) -> str | Unread:
+        headers = {"Authorization": f"Bearer {engine.api_key}"} if engine.api_key else {}
+        try:
+            with self._client.stream("GET", f"{engine.url}/metrics", headers=headers) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    return Unread(f"/metrics answered {answer.status_code}")
+                body = b""
+                for chunk in answer.iter_bytes():
+                    body += chunk
+                    if len(body) > PAGE_BYTES_MAX:
+                        return Unread(f"/metrics is larger than {PAGE_BYTES_MAX} bytes")
+        except httpx.HTTPError as error:
+            return Unread(f"{type(error).__name__} at /metrics")
+        return body.decode(errors="replace")

@@ -1,0 +1,78 @@
+"""The last sample of everything, and fifteen minutes of them, in Valkey."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import redis
+from django.conf import settings
+
+from control.telemetry.messages import Sample, from_dict, to_dict
+
+LIVE_SECONDS = 5  # then the sample is gone: no sample is better than an old one
+SERIES_SAMPLES_MAX = 900  # 15 minutes at one a second
+SERIES_SECONDS = 1200
+TIMEOUT_SECONDS = 1.0
+SUBJECTS = "live:subjects"  # subject -> when it was last heard of
+FIELD = "sample"
+
+
+class Store:
+    """All methods raise redis.RedisError when Valkey is away; callers go on without."""
+
+    def __init__(self, client: redis.Redis | None = None):
+        self._client = client or redis.Redis.from_url(
+            settings.REDIS_LIVE_URL,
+            socket_timeout=TIMEOUT_SECONDS,
+            socket_connect_timeout=TIMEOUT_SECONDS,
+        )
+
+    def put(self, samples: Iterable[Sample]) -> None:
+        """Write all of them in one round trip."""
+        pipeline = self._client.pipeline(transaction=False)
+        for sample in samples:
+            text = json.dumps(to_dict(sample), separators=(",", ":"))
+            series = f"series:{sample.subject}"
+            pipeline.set(f"live:{sample.subject}", text, ex=LIVE_SECONDS)
+            pipeline.xadd(series, {FIELD: text}, maxlen=SERIES_SAMPLES_MAX, approximate=False)
+            pipeline.expire(series, SERIES_SECONDS)
+            pipeline.zadd(SUBJECTS, {sample.subject: sample.at})
+            pipeline.zremrangebyscore(SUBJECTS, "-inf", sample.at - SERIES_SECONDS)
+        if len(pipeline):
+            pipeline.execute()
+
+    def latest(self, subjects: Sequence[str]) -> dict[str, Sample]:
+        """Subject -> its sample, of those that were heard in the last 5 s; one MGET."""
+        if not subjects:
+            return {}
+        texts = self._client.mget([f"live:{subject}" for subject in subjects])
+        samples = (_sample(text) for text in texts)
+        return {sample.subject: sample for sample in samples if sample}
+
+    def subjects(self, kind: str = "") -> list[str]:
+        """Everything heard of in the last 15 minutes, or only devices, replicas or gateways."""
+        names = (name.decode() for name in self._client.zrange(SUBJECTS, 0, -1))
+        return sorted(name for name in names if name.startswith(f"{kind}:" if kind else ""))
+
+    def series(self, subjects: Sequence[str], since: float) -> dict[str, list[Sample]]:
+        """Subject -> its samples from an instant (epoch seconds) on, oldest first."""
+        found: dict[str, list[Sample]] = defaultdict(list)
+        pipeline = self._client.pipeline(transaction=False)
+        for subject in subjects:
+            # Stream ids are the server's clock; a sample is stored within a second of its `at`.
+            pipeline.xrange(f"series:{subject}", min=max(int((since - 2) * 1000), 0))
+        for subject, entries in zip(subjects, pipeline.execute(), strict=True):
+            samples = (_sample(entry[FIELD.encode()]) for _, entry in entries)
+            found[subject] = [sample for sample in samples if sample and sample.at >= since]
+        return dict(found)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _sample(text: bytes | None) -> Sample | None:
+    try:
+        values = json.loads(text) if text else None
+    except ValueError:
+        return None
+    return from_dict(values) if isinstance(values, dict) else None
