@@ -1,5 +1,6 @@
 """`weir welcome`: the second half of `weir up`: apply, first login and key, progress, card."""
 
+import os
 import shutil
 import sys
 from argparse import ArgumentParser
@@ -7,10 +8,11 @@ from pathlib import Path
 
 import yaml
 from django.conf import settings
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from control.apply.actions import Applied, apply
+from control.apply.wanted import BadFile
 from control.management.local import card, children, first, progress
 from control.management.local.home import Home
 from control.models import Replica
@@ -30,40 +32,51 @@ class Command(BaseCommand):
 
     def handle(self, *, service: Path, no_wait: bool, **options) -> None:
         home = Home(settings.WEIR_HOME)
-        wanted = yaml.safe_load(service.read_text()) or {}
+        text = service.read_text()
         served_before = Replica.objects.exclude(ready_at=None).exists()
-        call_command("apply", file=str(service), yes=True, stdout=self.stderr)
-        shown = self._card(home, wanted)
-        if not no_wait and not shown.route_is_ready:
+        applied = self._apply(service, text)
+        wanted = yaml.safe_load(text)
+        shown = self._card(home, wanted, applied.secrets)
+        if not no_wait:
             self.stdout.write(f"console    {shown.console_url}\ngateway    {shown.gateway_url}/v1")
-            self._follow(wanted, give_up=not served_before)
-            shown = self._card(home, wanted)
+            self._follow(_names(wanted, "deployments"), give_up=not served_before)
+            shown = self._card(home, wanted, {})
         self.stdout.write("\n".join(card.lines(shown)))
 
-    def _follow(self, wanted: dict, *, give_up: bool) -> None:
-        names = {one["name"] for one in wanted.get("deployments") or []}
+    def _apply(self, service: Path, text: str) -> Applied:
+        try:
+            applied = apply(
+                text,
+                environment=os.environ,  # secrets that the file names, of whoever starts Weir
+                carry_out=True,
+                by="weir up",
+                reason=f"weir up --service {service.name}"[:200],
+                at=timezone.now(),
+            )
+        except BadFile as bad:
+            raise CommandError("\n".join(f"{service}:{misfit}" for misfit in bad.misfits)) from None
+        changes = len(applied.plan.changes)
+        self.stdout.write(f"{'apply':<10} {service.name}: {changes or 'no'} changes")
+        return applied
+
+    def _follow(self, names: list[str], *, give_up: bool) -> None:
         screen = progress.Screen(sys.stdout, shutil.get_terminal_size().columns)
-        hopeless = progress.follow(names, screen, give_up=give_up)
-        if not hopeless:
-            return
+        hopeless = progress.follow(set(names), screen, give_up=give_up)
         for one in hopeless:
             screen.note(f"{one.deployment:<10} {one.state}: {one.detail}")
-            failed = Replica.objects.filter(
-                deployment__name=one.deployment, state=ReplicaState.FAILED
-            )
-            for line in (failed.order_by("-pk").first() or Replica()).log_tail.splitlines()[
-                -LOG_LINES:
-            ]:
+            for line in _last_words(one.deployment):
                 screen.note(f"    {line}")
-        raise CommandError("the first model could not be served; the reason is above")
+        if hopeless:
+            raise CommandError("the first model could not be served, for the reason above")
 
-    def _card(self, home: Home, wanted: dict) -> card.Card:
-        tenants = [one["name"] for one in wanted.get("tenants") or []]
-        tenant = tenants[0] if tenants else ""
-        named = [one["name"] for one in wanted.get("routes") or []]
+    def _card(self, home: Home, wanted: dict, made: dict[str, str]) -> card.Card:
+        tenant = next(iter(_names(wanted, "tenants")), "")
+        own = (secret for name, secret in made.items() if name.startswith(f"{tenant}/"))
         known = {one.name: one for one in routes()}
-        route = next((name for name in named if name in known), "")
-        key = first.key(home, tenant, at=timezone.now()) if tenant else first.Secret("", "")
+        route = next(iter(_names(wanted, "routes")), "")
+        key = first.Secret("", "")
+        if tenant:
+            key = first.key(home, tenant, next(own, None), at=timezone.now())
         return card.Card(
             console_url=children.url(settings.WEIR_CONSOLE_PORT) + "/",
             gateway_url=children.url(settings.WEIR_GATEWAY_PORT),
@@ -75,3 +88,13 @@ class Command(BaseCommand):
             route_is_ready=bool(route and known[route].ready_replicas),
             python=Path(sys.executable),
         )
+
+
+def _names(wanted: dict, kind: str) -> list[str]:
+    return [one["name"] for one in wanted.get(kind) or []]
+
+
+def _last_words(deployment: str) -> list[str]:
+    failed = Replica.objects.filter(deployment__name=deployment, state=ReplicaState.FAILED)
+    last = failed.order_by("-pk").first()
+    return last.log_tail.splitlines()[-LOG_LINES:] if last else []

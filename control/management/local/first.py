@@ -7,7 +7,7 @@ from datetime import datetime
 from django.contrib.auth import get_user_model
 
 from control.management.local.home import Home
-from control.models import Key, Tenant
+from control.models import Key
 from control.models.sealing import digest_of
 from control.states import KeyState
 from control.tenancy import actions
@@ -42,20 +42,24 @@ def operator(home: Home) -> Secret:
     return Secret("", "changed or made elsewhere; `weir changepassword operator` sets another")
 
 
-def key(home: Home, tenant: str, *, at: datetime) -> Secret:
-    """The first tenant's key, kept so that later starts can show it again."""
-    kept = home.read(KEY_FILE).strip()
+def key(home: Home, tenant: str, made: str | None, *, at: datetime) -> Secret:
+    """A key of the first tenant, kept so that later starts can show it again.
+
+    `made` is one that applying the file has just made; without any, one is made here.
+    """
+    where = f"kept in {home.path}/{KEY_FILE} to be shown again; remove that file at will"
     another = f"`weir key create --tenant {tenant} --name NAME` makes another"
-    if kept:
+    if made:
+        home.write_private(KEY_FILE, made + "\n")
+        return Secret(made, where)
+    if kept := home.read(KEY_FILE).strip():
         if Key.objects.filter(digest=digest_of(kept), state=KeyState.ACTIVE).exists():
-            return Secret(kept, f"kept in {home.path}/{KEY_FILE} to show it again: delete at will")
-        return Secret("", f"the one in {home.path}/{KEY_FILE} is no longer valid; {another}")
-    if not Tenant.objects.filter(name=tenant, archived_at=None).exists():
-        return Secret("", "no tenant yet")
+            return Secret(kept, where)
+        return Secret("", f"the one in {home.path}/{KEY_FILE} is not valid here; {another}")
     if Key.objects.filter(tenant__name=tenant, name=KEY).exists():
         return Secret("", f"shown before; {another}")
-    made = actions.create_key(
+    new = actions.create_key(
         tenant=tenant, name=KEY, by="weir up", reason="first key of this home", at=at
     )
-    home.write_private(KEY_FILE, made.secret + "\n")
-    return Secret(made.secret, f"kept in {home.path}/{KEY_FILE} to show it again: delete at will")
+    home.write_private(KEY_FILE, new.secret + "\n")
+    return Secret(new.secret, where)
