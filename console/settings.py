@@ -34,11 +34,15 @@ def _secret(home: Path) -> bytes:
 
 
 def _connections(home: Path) -> dict:
-    """What `weir up` wrote about the servers it runs: database_url, redis_url, ports (0600)."""
+    """What `weir up` wrote about the servers it runs (0600); nothing of one that was killed."""
     try:
-        return json.loads((home / "connections.json").read_text())
-    except (FileNotFoundError, ValueError):
+        connections = json.loads((home / "connections.json").read_text())
+        os.kill(connections["pid"], 0)
+    except (FileNotFoundError, ValueError, KeyError, ProcessLookupError):
         return {}
+    except PermissionError:
+        pass  # it runs, as somebody else
+    return connections
 
 
 def _database(url: str) -> dict:
@@ -60,9 +64,13 @@ def _database(url: str) -> dict:
 WEIR_HOME = Path(os.environ.get("WEIR_HOME", BASE_DIR / ".weir")).absolute()
 WEIR_SECRET = _secret(WEIR_HOME)
 WEIR_CONNECTIONS = _connections(WEIR_HOME)
-WEIR_BIND = os.environ.get("WEIR_BIND", "127.0.0.1")
-WEIR_CONSOLE_PORT = int(os.environ.get("WEIR_CONSOLE_PORT", "7800"))
-WEIR_GATEWAY_PORT = int(os.environ.get("WEIR_GATEWAY_PORT", "7801"))
+WEIR_BIND = os.environ.get("WEIR_BIND") or WEIR_CONNECTIONS.get("bind", "127.0.0.1")
+WEIR_CONSOLE_PORT = int(
+    os.environ.get("WEIR_CONSOLE_PORT") or WEIR_CONNECTIONS.get("console_port", 7800)
+)
+WEIR_GATEWAY_PORT = int(
+    os.environ.get("WEIR_GATEWAY_PORT") or WEIR_CONNECTIONS.get("gateway_port", 7801)
+)
 WEIR_GATEWAY_PROCESSES = int(os.environ.get("WEIR_GATEWAY_PROCESSES", "1"))
 # Loopback only; `weir up` picks a free one and notes it when none is given.
 WEIR_METRICS_PORT = int(
@@ -76,7 +84,19 @@ WEIR_ENGINE_PYTHON = os.environ.get("WEIR_ENGINE_PYTHON", "")
 WEIR_ALLOW_STUB = os.environ.get("WEIR_ALLOW_STUB") == "1"
 # Below ip_local_port_range, so that no outgoing connection can sit on an engine's port.
 WEIR_ENGINE_PORTS = range(18000, 20000)
+# What engines' commands choose from; they pass on a few names only.
+WEIR_NODE_ENVIRONMENT = {**os.environ, "WEIR_HOME": str(WEIR_HOME)}
+# How long a draining replica may finish its calls before it is stopped.
+WEIR_DRAIN_SECONDS = float(os.environ.get("WEIR_DRAIN_SECONDS", "120"))
+# A busy engine that makes no token for so long hangs: no more calls; twice as long: replaced.
+WEIR_HANG_SECONDS = float(os.environ.get("WEIR_HANG_SECONDS", "60"))
+# Calls at once to an external engine whose version does not say how many (memory: calls).
+WEIR_EXTERNAL_SLOTS = 256
 
+# An operator's own servers; without them `weir up` runs embedded ones, as this account when root.
+WEIR_DATABASE_IS_EXTERNAL = bool(os.environ.get("WEIR_DATABASE_URL"))
+WEIR_REDIS_IS_EXTERNAL = bool(os.environ.get("WEIR_REDIS_URL"))
+WEIR_RUN_AS = os.environ.get("WEIR_RUN_AS", "")
 WEIR_DATABASE_URL = os.environ.get("WEIR_DATABASE_URL") or WEIR_CONNECTIONS.get(
     "database_url", "postgresql://weir@127.0.0.1:1/weir"
 )
@@ -115,6 +135,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "console.access.ContentPolicy",
+    "console.access.OperatorsOnly",
 ]
 ROOT_URLCONF = "console.urls"
 ASGI_APPLICATION = "console.asgi.application"
@@ -128,7 +150,9 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+                "console.parts.menu",
+            ],
+            "builtins": ["console.words"],
         },
     }
 ]
