@@ -1,3 +1,37 @@
 """Every address of the console."""
 
-urlpatterns: list = []
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import LogoutView
+from django.http import HttpResponse
+from django.urls import path
+
+from console.access import SignIn
+from console.pages import audit, deployments, keys, models, nodes, overview, playground, tenants
+
+
+@login_not_required
+def health(_request) -> HttpResponse:
+    """200 as soon as the process serves; what it depends on is shown by `weir status`."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+urlpatterns = [
+    path("", overview.show, name="overview"),
+    path("deployments/", deployments.show, name="deployments"),
+    path("deployments/replicas/<int:replica_id>/", deployments.replica, name="replica"),
+    path("deployments/<slug:name>/", deployments.one, name="deployment"),
+    path("deployments/<slug:name>/scale/", deployments.scale, name="scale"),
+    path("deployments/<slug:name>/drain/", deployments.drain, name="drain"),
+    path("nodes/", nodes.show, name="nodes"),
+    path("nodes/<slug:name>/cordon/", nodes.cordon, name="cordon"),
+    path("models/", models.show, name="models"),
+    path("tenants/", tenants.show, name="tenants"),
+    path("tenants/<slug:name>/", tenants.one, name="tenant"),
+    path("keys/", keys.show, name="keys"),
+    path("keys/<int:key_id>/revoke/", keys.revoke, name="revoke-key"),
+    path("playground/", playground.show, name="playground"),
+    path("audit/", audit.show, name="audit"),
+    path("login/", SignIn.as_view(), name="login"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+    path("health", health, name="health"),
+]

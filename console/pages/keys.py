@@ -1,0 +1,74 @@
+"""Keys: create one (its secret is shown once), see when it was used, revoke it."""
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST
+
+from console.parts import Rows
+from control.checks import Refused
+from control.routes import facts as routes
+from control.tenancy import actions, facts
+
+ROWS = 50
+
+
+class KeyForm(forms.Form):
+    tenant = forms.ChoiceField()
+    name = forms.CharField(max_length=63)
+    project = forms.CharField(max_length=63, required=False)
+    routes = forms.MultipleChoiceField(required=False)
+    expires_at = forms.DateTimeField(required=False)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        tenants = [tenant.name for tenant in facts.tenants(archived=False)]
+        self.fields["tenant"].choices = [(name, name) for name in tenants]
+        self.fields["routes"].choices = [(route.name, route.name) for route in routes.routes()]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def show(request: HttpRequest) -> HttpResponse:
+    form = KeyForm(request.POST or None, initial={"tenant": request.GET.get("tenant")})
+    new = _create(form, request) if form.is_valid() else None
+    tenant = request.GET.get("tenant", "")[:63]
+    rows = Rows(facts.key_count(tenant), lambda **span: facts.keys(tenant, **span))
+    page = Paginator(rows, ROWS).get_page(request.GET.get("page"))
+    context = {"form": form, "new": new, "page": page, "tenant": tenant, "now": timezone.now()}
+    response = render(request, "pages/keys.html", context)
+    if new:  # the secret must not come back with the browser's history
+        response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+@require_POST
+def revoke(request: HttpRequest, key_id: int) -> HttpResponse:
+    who = {"by": request.user.username, "reason": "console", "at": timezone.now()}
+    try:
+        actions.revoke_key(key_id, **who)
+        messages.success(request, "The key is revoked: gateways refuse it within a second.")
+    except Refused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("keys")
+
+
+def _create(form: KeyForm, request: HttpRequest):
+    wanted = form.cleaned_data
+    try:
+        return actions.create_key(
+            tenant=wanted["tenant"],
+            name=wanted["name"],
+            project=wanted["project"] or "default",
+            expires_at=wanted["expires_at"],
+            routes=wanted["routes"] or None,
+            by=request.user.username,
+            reason="console",
+            at=timezone.now(),
+        )
+    except Refused as refusal:
+        for problem in refusal.problems:
+            form.add_error(problem.field if problem.field in form.fields else None, problem.what)
+    return None

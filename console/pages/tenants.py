@@ -1,0 +1,97 @@
+"""Tenants: who pays, their limits and budgets; create and change one."""
+
+from dataclasses import fields
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from console.parts import Rows
+from control.checks import Refused
+from control.states import Priority
+from control.tenancy import actions, facts
+from control.tenancy.rules import BudgetWanted, Limits, TenantWanted
+
+ROWS = 50
+LIMITS = tuple(field.name for field in fields(Limits))
+
+
+class TenantForm(forms.Form):
+    name = forms.CharField(max_length=63)
+    priority = forms.ChoiceField(choices=[(name, name) for name in Priority], initial="standard")
+    timezone = forms.CharField(max_length=64, initial="UTC")
+    budget_amount = forms.DecimalField(min_value=0, decimal_places=6, required=False)
+    budget_currency = forms.CharField(max_length=3, initial="USD", required=False)
+    budget_period = forms.ChoiceField(choices=[("month", "month"), ("day", "day")])
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        for name in LIMITS:
+            self.fields[name] = forms.IntegerField(min_value=1, required=False)
+
+    def limit_fields(self):
+        return [self[name] for name in LIMITS]
+
+    def wanted(self) -> TenantWanted:
+        given = self.cleaned_data
+        budget = None
+        if given["budget_amount"] is not None:
+            currency = given["budget_currency"].upper()
+            budget = BudgetWanted(given["budget_amount"], currency, given["budget_period"])
+        limits = Limits(**{name: given[name] for name in LIMITS})
+        return TenantWanted(given["name"], given["priority"], given["timezone"], limits, budget)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def show(request: HttpRequest) -> HttpResponse:
+    form = TenantForm(request.POST or None)
+    if form.is_valid() and facts.tenant(form.cleaned_data["name"]):
+        form.add_error("name", "There is such a tenant: open it to change it.")
+    if form.is_valid() and _save(form, request):
+        return redirect("tenants")
+    page = Paginator(Rows(facts.tenant_count(), facts.tenants), ROWS)
+    context = {"form": form, "page": page.get_page(request.GET.get("page"))}
+    return render(request, "pages/tenants.html", context | {"now": timezone.now()})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def one(request: HttpRequest, name: str) -> HttpResponse:
+    tenant = facts.tenant(name)
+    if tenant is None:
+        raise Http404(f"There is no tenant {name}.")
+    given = request.POST.copy()
+    given["name"] = name
+    form = TenantForm(given) if request.method == "POST" else TenantForm(initial=_initial(tenant))
+    if form.is_bound and form.is_valid() and _save(form, request):
+        return redirect("tenant", name)
+    return render(request, "pages/tenant.html", {"tenant": tenant, "form": form})
+
+
+def _save(form: TenantForm, request: HttpRequest) -> bool:
+    who = {"by": request.user.username, "reason": "console", "at": timezone.now()}
+    try:
+        actions.save_tenant(form.wanted(), **who)
+    except Refused as refusal:
+        for problem in refusal.problems:
+            field = problem.field.removeprefix("limits.").replace("budget.", "budget_")
+            form.add_error(field if field in form.fields else None, problem.what)
+        return False
+    messages.success(request, f"Tenant {form.cleaned_data['name']} is saved.")
+    return True
+
+
+def _initial(tenant: facts.TenantFacts) -> dict:
+    budget = tenant.budget
+    return {
+        "name": tenant.name,
+        "priority": tenant.priority,
+        "timezone": tenant.timezone,
+        "budget_amount": budget.amount.normalize() if budget else None,
+        "budget_currency": budget.currency if budget else "USD",
+        "budget_period": budget.period if budget else "month",
+        **dict(tenant.limits),
+    }

@@ -1,0 +1,139 @@
+"""Facts → the context of one live part; the page and the consumer both render through it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from redis.exceptions import RedisError
+
+from console.charts import CHARTS
+from control.catalog import facts as catalog
+from control.fleet import facts as fleet
+from control.routes import facts as routes
+from control.states import NodeState, ReplicaState
+from control.telemetry.messages import DEVICE
+from control.telemetry.store import Store
+
+MENU = (
+    ("Overview", "overview", "dashboard"),
+    ("Deployments", "deployments", "stack-2"),
+    ("Nodes", "nodes", "server-2"),
+    ("Models", "models", "box"),
+    ("Tenants", "tenants", "building"),
+    ("Keys", "keys", "key"),
+    ("Playground", "playground", "message-bolt"),
+    ("Audit", "audit", "history"),
+)
+
+
+@dataclass(frozen=True)
+class MenuEntry:
+    title: str
+    address: str
+    icon: str
+    active: bool
+
+
+class Rows:
+    """What a Paginator cuts pages from: a count, and a reader of a span of rows."""
+
+    def __init__(self, count: int, read: Callable[..., list]):
+        self._count = count
+        self._read = read
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, span: slice) -> list:
+        return self._read(first=span.start, count=span.stop - span.start)
+
+
+def menu(request: HttpRequest) -> dict:
+    """Context processor: the sidebar, with the entry that the page belongs to."""
+    match = request.resolver_match
+    here = match.route.split("/")[0] if match else ""
+    return {
+        "menu": [
+            MenuEntry(title, name, icon, here == ("" if name == "overview" else name))
+            for title, name, icon in MENU
+        ]
+    }
+
+
+def overview(at: datetime, _: str = "") -> dict:
+    nodes = fleet.nodes()
+    deployments = fleet.deployments()
+    devices = [device for node in nodes for device in node.devices]
+    return {
+        "now": at,
+        "charts": CHARTS,
+        "routes": routes.routes(),
+        "deployments": deployments,
+        "replicas_ready": sum(deployment.ready for deployment in deployments),
+        "replicas_wanted": sum(deployment.wanted for deployment in deployments),
+        "nodes_ready": sum(node.state == NodeState.READY for node in nodes),
+        "nodes": len(nodes),
+        "devices": len(devices),
+        "memory_total_bytes": sum(device.memory_total_bytes for device in devices),
+        "memory_booked_bytes": sum(device.booked_bytes for device in devices),
+        "troubles": [deployment for deployment in deployments if _in_trouble(deployment)],
+    }
+
+
+def deployments(at: datetime, _: str = "") -> dict:
+    return {"now": at, "deployments": fleet.deployments()}
+
+
+def deployment(at: datetime, name: str) -> dict:
+    return {"now": at, "deployment": fleet.deployment(name)}
+
+
+def replica(at: datetime, replica_id: str) -> dict:
+    log = fleet.replica_log(int(replica_id)) if replica_id.isdecimal() else None
+    return {"now": at, "log": log}
+
+
+def nodes(at: datetime, _: str = "") -> dict:
+    found = fleet.nodes()
+    uuids = [device.uuid for node in found for device in node.devices]
+    return {"now": at, "nodes": found, "utilisation": _utilisation(uuids)}
+
+
+def models(at: datetime) -> dict:
+    return {"now": at, "models": catalog.models(), "routes": routes.routes(archived=True)}
+
+
+PARTS: dict[str, Callable[[datetime, str], dict]] = {
+    "overview": overview,
+    "deployments": deployments,
+    "deployment": deployment,
+    "replica": replica,
+    "nodes": nodes,
+}
+
+
+def html(name: str, at: datetime, about: str = "") -> str:
+    return render_to_string(f"parts/{name}.html", PARTS[name](at, about))
+
+
+def _utilisation(uuids: list[str]) -> dict[str, float]:
+    """Device uuid → how busy it is now, of those that are heard; none without Valkey."""
+    store = Store()
+    try:
+        samples = store.latest([f"{DEVICE}:{uuid}" for uuid in uuids])
+    except (RedisError, OSError):
+        return {}
+    finally:
+        store.close()
+    return {sample.uuid: sample.utilisation_ratio for sample in samples.values()}
+
+
+def _in_trouble(deployment: fleet.DeploymentFacts) -> bool:
+    return deployment.standing.state in {
+        "failed",
+        "degraded",
+        ReplicaState.UNHEALTHY,
+        ReplicaState.LOST,
+    }
