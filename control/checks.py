@@ -39,6 +39,14 @@ class Refused(Exception):
         super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
+class Unknown(Refused):
+    """What was named is not there."""
+
+
+def unknown(field: str, what: str) -> Unknown:
+    return Unknown([Problem(field, what)])
+
+
 def refuse(field: str, what: str) -> Refused:
     return Refused([Problem(field, what)])
 

@@ -61,7 +61,7 @@ def archive_version(model: str, name: str, *, by: str, reason: str, at: datetime
         entry = _active_model(model)
         version = Version.objects.filter(model=entry, name=name, archived_at=None).first()
         if version is None:
-            raise checks.refuse("version", f"model {model!r} has no version {name!r}")
+            raise checks.unknown("version", f"model {model!r} has no version {name!r}")
         _refuse_wanted(Deployment.objects.filter(version=version), f"version {version}")
         Version.objects.filter(pk=version.pk).update(archived_at=at)
         record("archive version", str(version), by=by, reason=reason, at=at)
@@ -95,7 +95,7 @@ def _revise(stored: Version, content: VersionWanted) -> bool:
 def _active_model(name: str) -> CatalogModel:
     found = CatalogModel.objects.select_for_update().filter(name=name, archived_at=None).first()
     if found is None:
-        raise checks.refuse("model", f"there is no model {name!r}")
+        raise checks.unknown("model", f"there is no model {name!r}")
     return found
 
 

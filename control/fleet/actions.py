@@ -166,7 +166,7 @@ def _deployment(name: str, *states: DeploymentState) -> Deployment:
     deployment = found.first()
     if deployment is None:
         kinds = " or ".join(str(state) for state in states)
-        raise checks.refuse("deployment", f"there is no {kinds} deployment {name!r}")
+        raise checks.unknown("deployment", f"there is no {kinds} deployment {name!r}")
     return deployment
 
 
@@ -174,7 +174,7 @@ def _node(name: str) -> Node:
     found = Node.objects.select_for_update().filter(name=name)
     node = found.exclude(state=NodeState.REMOVED).first()
     if node is None:
-        raise checks.refuse("node", f"there is no node {name!r}")
+        raise checks.unknown("node", f"there is no node {name!r}")
     return node
 
 

@@ -17,7 +17,7 @@ def save_price(wanted: PriceWanted, *, by: str, reason: str, at: datetime) -> Pr
     with transaction.atomic():
         model = CatalogModel.objects.select_for_update().filter(name=wanted.model).first()
         if model is None:
-            raise checks.refuse("model", f"there is no model {wanted.model!r}")
+            raise checks.unknown("model", f"there is no model {wanted.model!r}")
         entries = Price.objects.filter(model=model, valid_from__lte=at)
         in_force = entries.order_by("-valid_from", "-pk").first()
         before = _values(in_force, values)

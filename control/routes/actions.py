@@ -40,7 +40,7 @@ def archive_route(name: str, *, by: str, reason: str, at: datetime) -> None:
     """Put a route aside: calls to it get 404 from now on."""
     with transaction.atomic():
         if not Route.objects.filter(name=name, archived_at=None).update(archived_at=at):
-            raise checks.refuse("route", f"there is no route {name!r}")
+            raise checks.unknown("route", f"there is no route {name!r}")
         record("archive route", name, by=by, reason=reason, at=at)
         SnapshotPart.raise_version(Part.ROUTES)
 

@@ -173,7 +173,7 @@ def revoke_key(key_id: int, *, by: str, reason: str, at: datetime) -> bool:
         )
         key = Key.objects.filter(pk=key_id).select_related("tenant").first()
         if key is None:
-            raise checks.refuse("key", f"there is no key {key_id}")
+            raise checks.unknown("key", f"there is no key {key_id}")
         if ended:
             _note("revoke key", str(key), by, reason, at, None, None)
     return bool(ended)
@@ -202,7 +202,7 @@ def active_tenant(name: str) -> Tenant:
     """The tenant, locked until the transaction ends: its keys and ceilings change in turn."""
     found = Tenant.objects.select_for_update().filter(name=name, archived_at=None).first()
     if found is None:
-        raise checks.refuse("tenant", f"there is no tenant {name!r}")
+        raise checks.unknown("tenant", f"there is no tenant {name!r}")
     return found
 
 
@@ -211,14 +211,14 @@ def active_key(tenant: str, name: str) -> Key:
     found = Key.objects.filter(tenant=owner, name=name, state=KeyState.ACTIVE)
     key = found.select_related("tenant", "project").first()
     if key is None:
-        raise checks.refuse("key", f"tenant {tenant!r} has no active key {name!r}")
+        raise checks.unknown("key", f"tenant {tenant!r} has no active key {name!r}")
     return key
 
 
 def _active_project(tenant: Tenant, name: str) -> Project:
     found = Project.objects.filter(tenant=tenant, name=name, archived_at=None).first()
     if found is None:
-        raise checks.refuse("project", f"tenant {tenant.name!r} has no project {name!r}")
+        raise checks.unknown("project", f"tenant {tenant.name!r} has no project {name!r}")
     return found
 
 

@@ -61,7 +61,7 @@ def write_budget(budget: BudgetWanted | None, **owner) -> bool:
 def _owner(scope: Scope) -> dict[str, Tenant | Project | Key]:
     tenant = Tenant.objects.select_for_update().filter(name=scope.tenant, archived_at=None).first()
     if tenant is None:
-        raise checks.refuse("tenant", f"there is no tenant {scope.tenant!r}")
+        raise checks.unknown("tenant", f"there is no tenant {scope.tenant!r}")
     if scope.key:
         found = Key.objects.filter(tenant=tenant, name=scope.key, state=KeyState.ACTIVE).first()
         return {"key": _known(found, f"tenant {tenant.name!r} has no active key {scope.key!r}")}
@@ -74,5 +74,5 @@ def _owner(scope: Scope) -> dict[str, Tenant | Project | Key]:
 
 def _known(found, what: str):
     if found is None:
-        raise checks.refuse("scope", what)
+        raise checks.unknown("scope", what)
     return found

@@ -45,8 +45,9 @@ def test_without_yes_nothing_changes():
     assert not Tenant.objects.exists()
 
 
-def test_a_made_secret_is_printed_once():
-    file = str(EXAMPLES / "quickstart.yaml")
+def test_a_made_secret_is_printed_once(tmp_path):
+    file = str(tmp_path / "service.yaml")
+    Path(file).write_text("{apiVersion: weir/v1, tenants: [{name: acme, keys: [{name: ci}]}]}")
     first, _ = weir("apply", "-f", file, "--yes")
     secret = first.rstrip().rpartition(" ")[2]
     assert Key.objects.get().digest == digest_of(secret)
