@@ -71,6 +71,10 @@ WEIR_CONSOLE_PORT = int(
 WEIR_GATEWAY_PORT = int(
     os.environ.get("WEIR_GATEWAY_PORT") or WEIR_CONNECTIONS.get("gateway_port", 7801)
 )
+# Where this host reaches its gateway: loopback, where it listens on every address.
+WEIR_GATEWAY_URL = (
+    f"http://{'127.0.0.1' if WEIR_BIND in {'0.0.0.0', '::'} else WEIR_BIND}:{WEIR_GATEWAY_PORT}"
+)
 WEIR_GATEWAY_PROCESSES = int(os.environ.get("WEIR_GATEWAY_PROCESSES", "1"))
 # Loopback only; `weir up` picks a free one and notes it when none is given.
 WEIR_METRICS_PORT = int(

@@ -121,18 +121,11 @@ class PlaygroundConsumer(AsyncWebsocketConsumer):
     async def _door(self) -> Gateway:
         if self.gateway is None:
             secret = await _ensure_key(self.scope["user"].username)
-            self.gateway = Gateway(gateway_url(), secret)
+            self.gateway = Gateway(settings.WEIR_GATEWAY_URL, secret)
         return self.gateway
 
     async def _say(self, kind: str, **fields) -> None:
         await self.send(json.dumps({"type": kind, **fields}))
-
-
-def gateway_url() -> str:
-    """On this host: where the gateway listens, or loopback where it listens everywhere."""
-    everywhere = settings.WEIR_BIND in {"0.0.0.0", "::"}
-    host = "127.0.0.1" if everywhere else settings.WEIR_BIND
-    return f"http://{host}:{settings.WEIR_GATEWAY_PORT}"
 
 
 @database_sync_to_async
