@@ -97,7 +97,8 @@ class GpuReading:
     power_watts: float | None
     temperature_celsius: float | None
     processes: tuple[tuple[int, int | None], ...] = ()  # (pid, bytes)
-    error: str = ""
+    error: str = ""  # why values are missing; such a device takes nothing new
+    unified_memory: bool = False  # the figures are the host's, which the card shares
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,82 @@
+"""What a host without a card offers: its memory and its processors."""
+
+import hashlib
+import socket
+from pathlib import Path
+
+import psutil
+
+_MACHINE_ID = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+_ID_CHARACTERS = 12
+
+
+def machine_id() -> str:
+    """The same over restarts and other on every host; of the host name where nothing better is."""
+    for path in _MACHINE_ID:
+        if path.is_file() and (text := path.read_text().strip()):
+            return text
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()
+
+
+def cpu_uuid() -> str:
+    return f"cpu-{machine_id()[:_ID_CHARACTERS]}"
+
+
+def memory_bytes(root: Path = Path("/")) -> tuple[int, int]:
+    """Total and free: of the host, or of the control group we are confined to, below `root`."""
+    host = psutil.virtual_memory()
+    total, free = host.total, host.available
+    for limit, used in _confinements(root):
+        total, free = min(total, limit), min(free, max(0, limit - used))
+    return total, free
+
+
+def processor_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except FileNotFoundError:
+        return "CPU"
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return f"{next(names, 'CPU')} ({psutil.cpu_count() or 1} threads)"
+
+
+def _confinements(root: Path) -> list[tuple[int, int]]:
+    """(limit, used) of our control group and those above it, in both versions of cgroups."""
+    found = []
+    for folder in _own_groups(root):
+        limit = _number(folder / "memory.max") or _number(folder / "memory.limit_in_bytes")
+        used = _number(folder / "memory.current") or _number(folder / "memory.usage_in_bytes")
+        if limit is not None and used is not None:
+            # Files in the page cache give way when an engine wants the memory.
+            found.append((limit, max(0, used - _reclaimable(folder))))
+    return found
+
+
+def _own_groups(root: Path) -> list[Path]:
+    base = root / "sys/fs/cgroup"
+    folders = [base, base / "memory"]
+    listed = root / "proc/self/cgroup"
+    for entry in listed.read_text().splitlines() if listed.exists() else []:
+        _, controllers, path = entry.split(":", 2)
+        if controllers in ("", "memory"):
+            top = base / controllers
+            own = top / path.lstrip("/")
+            folders += [own, *(up for up in own.parents if top in up.parents)]
+    return folders
+
+
+def _number(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None  # "max": no limit
+
+
+def _reclaimable(folder: Path) -> int:
+    try:
+        lines = (folder / "memory.stat").read_text().splitlines()
+    except OSError:
+        return 0
+    stats = dict(line.split(" ", 1) for line in lines if " " in line)
+    return int(stats.get("inactive_file", 0))
