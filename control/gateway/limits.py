@@ -1,0 +1,45 @@
+"""Every limit of the gateway, by name; `WEIR_GATEWAY_LIMITS` (JSON) sets others."""
+
+from dataclasses import dataclass
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Limits:
+    header_bytes: int = 64 * KIB
+    body_bytes: int = 20 * MIB  # as sent
+    decoded_bytes: int = 32 * MIB  # after gzip or deflate
+    depth: int = 64  # of nested JSON
+    header_seconds: float = 10
+    body_grace_seconds: float = 10  # before the least rate counts
+    body_bytes_per_second: int = 1024
+    idle_seconds: float = 75  # of a kept-alive tenant connection
+    linger_seconds: float = 2  # reading on after an early refusal, so that it arrives
+    connections: int = 10_000
+
+    connect_seconds: float = 2
+    first_byte_seconds: float = 60
+    between_bytes_seconds: float = 60
+    total_seconds: float = 580  # below the clients' own 600
+    answer_bytes: int = 32 * MIB  # of an answer that is not streamed
+    event_bytes: int = 4 * MIB  # of one streamed event
+    tries: int = 2
+    pooled_idle_seconds: float = 4  # engines close theirs after 5
+
+    buffer_bytes: int = MIB  # per streamed call, for a tenant slower than its engine
+    slow_client_seconds: float = 30
+    keep_alive_seconds: float = 15
+
+    waiting_calls: int = 200  # per route
+    waiting_seconds: float = 10
+    loading_retry_seconds: float = 5
+    counters_seconds: float = 0.5  # an answer of the shared counters
+    lease_seconds: float = 10
+    eject_seconds: float = 2
+    first_byte_failures: int = 3  # in a row, before a replica is ejected
+
+    snapshot_age_seconds_max: float = 24 * 3600
+    identities_stale_seconds: float = 0.3
+    drain_seconds: float = 30
+    refused_flush_seconds: float = 5
