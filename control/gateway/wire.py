@@ -1,0 +1,196 @@
+"""Bodies of inference calls: parsed once, judged member by member, written anew for the engine."""
+
+import json
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from control.gateway import errors, members
+
+# A string token, and the colon after it if it names a member. Possessive: no backtracking.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+(:?)', re.DOTALL)
+_INPUT_BYTES_PER_TOKEN = 3
+_INPUT_MARGIN_RATIO = 1.1
+
+
+class Ask(msgspec.Struct):
+    """What a tenant asked for, judged. `fields` are the members that go on to an engine."""
+
+    endpoint: str
+    model: str
+    stream: bool
+    include_usage: bool  # the tenant asked for the usage chunk
+    running_usage: bool  # the tenant asked for usage on every chunk
+    choices: int
+    max_tokens: int | None
+    text_bytes: int
+    fields: dict[str, Any]
+
+    @property
+    def input_estimate(self) -> int:
+        """An upper bound for ordinary text; the engine's own count replaces it."""
+        return math.ceil(self.text_bytes / _INPUT_BYTES_PER_TOKEN * _INPUT_MARGIN_RATIO)
+
+
+def parse(endpoint: str, raw: bytes, *, depth_max: int) -> Ask:
+    """Raises a refusal that names the member and says what would be right."""
+    body = _decode(raw)
+    count, depth, text_bytes = _measure(body, depth_max)
+    if depth > depth_max:
+        raise errors.BadRequest(f"The body is nested deeper than {depth_max} levels.")
+    if count != sum(1 for colon in _STRING.findall(raw) if colon):
+        _refuse_repeated(raw)
+    fields = _judged(endpoint, body)
+    options = fields.pop("stream_options", {})
+    stream = fields.get("stream", False)
+    if options and not stream:
+        raise errors.InvalidValue(
+            "'stream_options' is only allowed with 'stream': true.", param="stream_options"
+        )
+    _judge_stream_options(options)
+    limit = fields.pop("max_tokens", None)
+    return Ask(
+        endpoint=endpoint,
+        model=fields.pop("model"),
+        stream=stream,
+        include_usage=options.get("include_usage") is True,
+        running_usage=options.get("continuous_usage_stats") is True,
+        choices=fields.get("n", 1) * _prompts(fields.get("prompt")),
+        max_tokens=fields.pop("max_completion_tokens", limit),
+        text_bytes=text_bytes,
+        fields=fields,
+    )
+
+
+def _decode(raw: bytes) -> dict[str, Any]:
+    try:
+        body = msgspec.json.decode(raw)
+    except RecursionError:
+        raise errors.BadRequest("The body is nested too deeply.") from None
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        raise errors.BadRequest(
+            "The body is not valid JSON: send one object in UTF-8, without NaN, lone surrogates"
+            " or trailing data."
+        ) from None
+    if not isinstance(body, dict):
+        raise errors.InvalidType("The body must be a JSON object.")
+    return body
+
+
+def _measure(body: dict[str, Any], depth_max: int) -> tuple[int, int, int]:
+    """Members, depth and bytes of text, without recursion: bodies are hostile."""
+    count = text = depth = 0
+    level: list[Any] = [body]
+    while level and depth <= depth_max:
+        depth += 1
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                count += len(value)
+                value = value.values()
+            for child in value:
+                if isinstance(child, str):
+                    text += len(child) if child.isascii() else len(child.encode())
+                elif isinstance(child, dict | list):
+                    below.append(child)
+                elif type(child) is int:
+                    text += _INPUT_BYTES_PER_TOKEN  # a token id, at most
+        level = below
+    return count, depth, text
+
+
+def _refuse_repeated(raw: bytes) -> None:
+    """Two members of one name, compared after unescaping: which one counts would be a guess."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        seen = dict(pairs)
+        if len(seen) != len(pairs):
+            names = [name for name, _ in pairs]
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise errors.InvalidValue(
+                f"'{repeated}' is given more than once in one object.", param=repeated
+            )
+        return seen
+
+    json.loads(raw, object_pairs_hook=unique)
+
+
+def _judged(endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The members to keep; null is as good as absent."""
+    allowed = members.ALLOWED[endpoint]
+    fields = {}
+    for name, value in body.items():
+        check = allowed.get(name)
+        if check is None:
+            if name not in members.IGNORED:
+                raise errors.UnknownParameter(f"Unknown parameter: '{name[:64]}'.", param=name[:64])
+        elif value is not None:
+            check(value, name)
+            fields[name] = value
+    for name in members.REQUIRED[endpoint]:
+        if name not in fields:
+            raise errors.MissingParameter(f"Missing required parameter: '{name}'.", param=name)
+    return fields
+
+
+def _judge_stream_options(options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        param = f"stream_options.{name}"
+        if name not in members.STREAM_OPTIONS:
+            raise errors.UnknownParameter(f"Unknown parameter: '{param[:96]}'.", param=param[:96])
+        if value is not None:
+            members.flag(value, param)
+
+
+def _prompts(prompt: Any) -> int:
+    return len(prompt) if isinstance(prompt, list) and not isinstance(prompt[0], int) else 1
+
+
+# --- what the engine gets -------------------------------------------------------------------
+
+
+class Room(msgspec.Struct, frozen=True):
+    """How many tokens a call may make: ceilings (None is none) and the route's default."""
+
+    output_tokens_max: int | None = None
+    output_tokens_default: int | None = None
+    context_tokens: int | None = None
+
+
+def output_tokens(ask: Ask, room: Room) -> int | None:
+    """The max_tokens to send; None leaves it to the engine, which knows the prompt's length."""
+    limit, context = room.output_tokens_max, room.context_tokens
+    if ask.max_tokens is not None:
+        if limit is not None and ask.max_tokens > limit:
+            raise errors.InvalidValue(
+                f"'max_tokens' is {ask.max_tokens}, at most {limit} are allowed here.",
+                param="max_tokens",
+            )
+        if context is not None and ask.max_tokens > context:
+            raise errors.ContextTooLong(
+                f"This model's maximum context length is {context} tokens, 'max_tokens' alone is"
+                f" {ask.max_tokens}.",
+                param="max_tokens",
+            )
+        return ask.max_tokens
+    wanted = min((n for n in (limit, room.output_tokens_default) if n is not None), default=None)
+    if wanted is None or context is None:
+        return wanted
+    return min(wanted, max(context - ask.input_estimate, 1))
+
+
+def for_engine(
+    ask: Ask, *, served_name: str, stop: tuple[str, ...], max_tokens: int | None
+) -> bytes:
+    """The body as the engine gets it. Usage is always asked for; what the tenant did not ask for
+    is taken out again on the way back."""
+    body = {"model": served_name, **ask.fields}
+    if max_tokens is not None:
+        body["max_tokens"] = max_tokens
+    if ask.stream:
+        body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
+    if stop and "stop" not in body:
+        body["stop"] = stop
+    return msgspec.json.encode(body)
