@@ -1,0 +1,232 @@
+"""Connections to engines: a pool per replica, each connection with one exchange at a time."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Protocol
+
+import httptools
+
+from control.gateway.limits import Limits
+
+log = logging.getLogger(__name__)
+
+
+class Exchange(Protocol):
+    """Who sent a request to an engine. `on_end` or `on_failure` comes last, and once."""
+
+    def on_head(self, status: int, headers: dict[bytes, bytes]) -> None: ...
+
+    def on_data(self, data: bytes) -> None: ...
+
+    def on_end(self) -> None: ...
+
+    def on_failure(self, reason: str, *, sent: bool, reused: bool) -> None: ...
+
+
+class Upstream(asyncio.Protocol):
+    """One connection to an engine."""
+
+    def __init__(self, pool: "Pool") -> None:
+        self.pool = pool
+        self.exchange: Exchange | None = None
+        self.since = 0.0  # when it became idle, or was let finish by itself
+        self.closed = False
+        self._uses = 0
+        self._finishing = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+
+    def begin(self, exchange: Exchange, request: bytes) -> None:
+        self.exchange = exchange
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[bytes, bytes] = {}
+        self._head_seen = self._until_eof = False
+        self._complete = False
+        self._uses += 1
+        self.transport.write(request)
+
+    def abort(self) -> None:
+        """Close at once: the engine stops generating when its caller has gone."""
+        self.exchange = None
+        self.closed = True
+        self.pool.forget(self)
+        self.transport.abort()
+
+    def let_finish(self) -> None:
+        """All that matters has come; the connection may be used again once it has ended."""
+        if self._complete:
+            return
+        self.exchange = None
+        self._finishing = True
+        self.since = self.pool.now()
+        self.pool.finishing.add(self)
+
+    # --- what the transport says ---
+
+    def data_received(self, data: bytes) -> None:
+        if self.exchange is None and not self._finishing:
+            return self.abort()  # an answer that nobody asked for
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            log.exception("an engine's answer could not be handled")
+            self._fail("the answer could not be handled")
+        except httptools.HttpParserError:
+            self._fail("the engine's answer is not valid HTTP")
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        if self.exchange and self._head_seen and self._until_eof and exc is None:
+            exchange, self.exchange = self.exchange, None
+            self.pool.forget(self)
+            exchange.on_end()
+        else:
+            self._fail("the engine closed the connection")
+
+    # --- what the parser says ---
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:
+            self._headers = {}
+            return
+        framed = b"content-length" in self._headers or b"transfer-encoding" in self._headers
+        self._head_seen, self._until_eof = True, not framed
+        if self.exchange:
+            self.exchange.on_head(status, self._headers)
+
+    def on_body(self, body: bytes) -> None:
+        if self.exchange:
+            self.exchange.on_data(body)
+
+    def on_message_complete(self) -> None:
+        if not self._head_seen or self.closed:
+            return
+        self._complete = True
+        exchange, self.exchange = self.exchange, None
+        self._finishing = False
+        self.pool.give_back(self, keep=self._parser.should_keep_alive() and not self._until_eof)
+        if exchange:
+            exchange.on_end()
+
+    def _fail(self, reason: str) -> None:
+        exchange, self.exchange = self.exchange, None
+        self.closed = True
+        self.pool.forget(self)
+        self.transport.abort()
+        if exchange:
+            exchange.on_failure(reason, sent=True, reused=self._uses > 1 and not self._head_seen)
+
+
+class Pool:
+    """Connections to one launch of one engine; another launch has another pool."""
+
+    def __init__(
+        self, host: str, port: int, *, tls: bool, limits: Limits, clock: Callable[[], float]
+    ) -> None:
+        self.finishing: set[Upstream] = set()
+        self._host = host
+        self._port = port
+        self._tls = ssl.create_default_context() if tls else None
+        self._limits = limits
+        self._clock = clock
+        self._idle: list[Upstream] = []
+        self._dialling: set[asyncio.Task] = set()
+        self._closed = False
+
+    def send(self, exchange: Exchange, request: bytes) -> "Sending":
+        """Send on an idle connection, or dial. The result can be aborted at any time."""
+        sending = Sending(exchange, request)
+        while self._idle:
+            upstream = self._idle.pop()
+            if not upstream.closed:
+                sending.upstream = upstream
+                upstream.begin(exchange, request)
+                return sending
+        task = asyncio.get_running_loop().create_task(self._dial(sending))
+        self._dialling.add(task)
+        task.add_done_callback(self._dialling.discard)
+        return sending
+
+    def now(self) -> float:
+        return self._clock()
+
+    def give_back(self, upstream: Upstream, *, keep: bool) -> None:
+        self.finishing.discard(upstream)
+        if keep and not self._closed:
+            upstream.since = self._clock()
+            self._idle.append(upstream)
+        else:
+            upstream.closed = True
+            upstream.transport.close()
+
+    def forget(self, upstream: Upstream) -> None:
+        self.finishing.discard(upstream)
+        if upstream in self._idle:
+            self._idle.remove(upstream)
+
+    def sweep(self, now: float) -> None:
+        """Close what the engine is about to close, and what does not come to its end."""
+        limit = now - self._limits.pooled_idle_seconds
+        for upstream in [u for u in (*self._idle, *self.finishing) if u.since < limit]:
+            upstream.abort()
+
+    def close(self) -> None:
+        """No new connections are kept; running exchanges go on to their end."""
+        self._closed = True
+        for upstream in tuple(self._idle):
+            upstream.abort()
+
+    async def _dial(self, sending: "Sending") -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                transport, upstream = await loop.create_connection(
+                    lambda: Upstream(self), self._host, self._port, ssl=self._tls
+                )
+        except (OSError, TimeoutError) as error:
+            if not sending.aborted:
+                reason = f"no connection: {type(error).__name__}"
+                sending.exchange.on_failure(reason, sent=False, reused=False)
+            return
+        if sending.aborted:
+            transport.abort()
+            return
+        sending.upstream = upstream
+        upstream.begin(sending.exchange, sending.request)
+
+
+class Sending:
+    """A request on its way, also while the connection for it is still being made."""
+
+    __slots__ = ("aborted", "exchange", "request", "upstream")
+
+    def __init__(self, exchange: Exchange, request: bytes) -> None:
+        self.exchange = exchange
+        self.request = request
+        self.upstream: Upstream | None = None
+        self.aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+        if self.upstream and self.upstream.exchange is self.exchange:
+            self.upstream.abort()
+
+    def let_finish(self) -> None:
+        if self.upstream and self.upstream.exchange is self.exchange:
+            self.upstream.let_finish()
+
+    def pause(self) -> None:
+        if self.upstream:
+            self.upstream.transport.pause_reading()
+
+    def resume(self) -> None:
+        if self.upstream and not self.upstream.closed:
+            self.upstream.transport.resume_reading()

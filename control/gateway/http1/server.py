@@ -1,0 +1,298 @@
+"""A tenant's connection: one request at a time, with limits on all that it sends and takes."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Protocol
+
+import httptools
+
+from control.gateway import errors
+from control.gateway.errors import Headers, Refusal
+from control.gateway.limits import Limits
+
+_JSON = (b"content-type", b"application/json; charset=utf-8")
+_STATUS_LINES = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
+    for status in HTTPStatus
+}
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Request:
+    """One request. Header names are lower case; the same name twice is joined by a comma."""
+
+    __slots__ = ("body", "headers", "id", "identity", "method", "path", "received_at", "target")
+
+    def __init__(self, id_: str, received_at: float) -> None:
+        self.id = id_
+        self.received_at = received_at
+        self.method = ""
+        self.target = b""
+        self.headers: dict[bytes, bytes] = {}
+        self.body = b""
+        self.path = ""  # without the query
+        self.identity: object | None = None  # who the app found to be calling
+
+
+class Call(Protocol):
+    """What is being done for a connection's request, while it is being done."""
+
+    def on_client_gone(self) -> None: ...
+
+    def on_writable(self) -> None: ...
+
+
+class App(Protocol):
+    def judge_head(self, request: Request) -> None:
+        """Refuse by raising, before the body is read."""
+
+    def serve(self, request: Request, connection: "Connection") -> None:
+        """Answer now, or set `connection.call` and answer later."""
+
+    def new_id(self) -> str: ...
+
+    def now(self) -> float: ...
+
+
+class Connection(asyncio.Protocol):
+    """States: `idle`, then `head` and `body` while reading, `busy` while answering, `closing`."""
+
+    def __init__(self, app: App, limits: Limits, connections: "set[Connection]") -> None:
+        self.app = app
+        self.limits = limits
+        self.call: Call | None = None
+        self.state = "idle"
+        self.paused = False
+        self.keep_alive = True
+        self.last_progress_at = 0.0  # bytes went out, or had nowhere to wait
+        self._connections = connections
+        self._since = app.now()
+        self._unsent = 0
+        self._chunked = False
+        self._pipelined = False
+
+    # --- what the transport says ---
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self._parser = httptools.HttpRequestParser(self)
+        self._connections.add(self)
+        if len(self._connections) > self.limits.connections:
+            refusal = errors.Overloaded("Too many connections are open.", wait_seconds=5)
+            self._refuse_and_close(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self)
+        self.state = "closing"
+        call, self.call = self.call, None
+        if call:
+            call.on_client_gone()
+
+    def eof_received(self) -> bool:
+        return False  # half closed is taken as gone: the transport closes
+
+    def pause_writing(self) -> None:
+        self.paused = True
+        self.last_progress_at = self.app.now()
+        self._unsent = self.transport.get_write_buffer_size()
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        if self.call:
+            self.call.on_writable()
+
+    def data_received(self, data: bytes) -> None:
+        if self.state == "busy":
+            self._pipelined |= bool(data.strip(b"\r\n"))
+            return
+        if self.state == "closing":
+            return  # lingering: read on, so that the refusal is not lost to a reset
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse_and_close(errors.BadRequest("Upgrades are not supported here."))
+        except httptools.HttpParserError as error:
+            refusal = error.__context__
+            if not isinstance(refusal, Refusal):
+                refusal = errors.BadRequest("This is not a valid HTTP/1.1 request.")
+            self._refuse_and_close(refusal)
+        if self.state == "head":
+            self._head_bytes += len(data)
+            if self._head_bytes > self.limits.header_bytes:
+                self._refuse_and_close(self._headers_too_large())
+
+    # --- what the parser says; a refusal raised here ends the connection ---
+
+    def on_message_begin(self) -> None:
+        if self.state != "idle":
+            self._pipelined = True
+            return
+        self._begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._pipelined:
+            self.request.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._pipelined:
+            return
+        name, headers = name.lower(), self.request.headers
+        headers[name] = headers[name] + b", " + value if name in headers else value
+
+    def on_headers_complete(self) -> None:
+        if self._pipelined:
+            return
+        request = self.request
+        request.method = self._parser.get_method().decode("latin-1")
+        request.path = request.target.partition(b"?")[0].decode("latin-1")
+        self.keep_alive &= self._parser.should_keep_alive()
+        self._chunked_allowed = self._parser.get_http_version() != "1.0"
+        headers = request.headers
+        size = len(request.target) + sum(len(k) + len(v) + 4 for k, v in headers.items())
+        if size > self.limits.header_bytes:
+            raise self._headers_too_large()
+        if int(headers.get(b"content-length", 0)) > self.limits.body_bytes:
+            raise self._body_too_large()
+        self.app.judge_head(request)
+        self.state, self._since = "body", self.app.now()
+        if headers.get(b"expect", b"").lower() == b"100-continue":
+            self.transport.write(_CONTINUE)
+
+    def on_body(self, body: bytes) -> None:
+        if self._pipelined:
+            return
+        self._body_bytes += len(body)
+        if self._body_bytes > self.limits.body_bytes:
+            raise self._body_too_large()
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._pipelined or self.state == "closing":
+            return
+        body = self._body
+        self.request.body = body[0] if len(body) == 1 else b"".join(body)
+        self._body = []
+        self.state = "busy"
+        self.app.serve(self.request, self)
+
+    # --- answering ---
+
+    def respond(self, status: int, body: bytes, headers: Headers = ()) -> None:
+        """A whole answer."""
+        head = self._head(status, (_JSON, *headers), b"content-length: %d" % len(body))
+        self.transport.write(head if self.request.method == "HEAD" else head + body)
+        self._answered()
+
+    def refuse(self, refusal: Refusal, headers: Headers = ()) -> None:
+        own = errors.headers_of(refusal)
+        self.respond(refusal.status, errors.body_of(refusal), own + headers)
+
+    def start_stream(self, status: int, headers: Headers) -> None:
+        self._chunked = self._chunked_allowed
+        self.keep_alive &= self._chunked
+        framing = b"transfer-encoding: chunked" if self._chunked else b"connection: close"
+        self.transport.write(self._head(status, headers, framing))
+
+    def write(self, data: bytes) -> None:
+        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+    def end_stream(self) -> None:
+        if self._chunked:
+            self.transport.write(b"0\r\n\r\n")
+        self._answered()
+
+    def cut(self) -> None:
+        """End without the last chunk: the client sees a broken connection."""
+        self.call = None
+        self.state = "closing"
+        self.transport.abort()
+
+    def close_when_idle(self) -> None:
+        self.keep_alive = False
+        if self.state == "idle":
+            self._close()
+
+    def sweep(self, now: float) -> None:
+        """Once a second: whoever reads or writes too slowly has had time enough."""
+        limits, waited = self.limits, now - self._since
+        if self.state == "idle" and waited > limits.idle_seconds:
+            self._close()
+        elif self.state == "head" and waited > limits.header_seconds:
+            self._refuse_and_close(errors.RequestTimeout("The headers did not arrive in time."))
+        elif self.state == "body" and waited > limits.body_grace_seconds:
+            if self._body_bytes < waited * limits.body_bytes_per_second:
+                self._refuse_and_close(errors.RequestTimeout("The body arrives too slowly."))
+        elif self.state == "closing" and waited > self._linger_seconds():
+            self.transport.abort()
+        if self.paused:
+            self._watch_unsent(now)
+
+    # --- inside ---
+
+    def _watch_unsent(self, now: float) -> None:
+        """Any byte taken is progress; a whole answer that nobody reads is not kept for ever."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent != self._unsent:
+            self._unsent, self.last_progress_at = unsent, now
+        elif not self.call and now - self.last_progress_at > self.limits.slow_client_seconds:
+            self.transport.abort()
+
+    def _begin(self) -> None:
+        now = self.app.now()
+        self.request = Request(self.app.new_id(), now)
+        self.state, self._since = "head", now
+        self._head_bytes = self._body_bytes = 0
+        self._body: list[bytes] = []
+        self._chunked_allowed = True
+
+    def _head(self, status: int, headers: Headers, framing: bytes) -> bytes:
+        took_ms = int((self.app.now() - self.request.received_at) * 1000)
+        lines = [
+            _STATUS_LINES[status],
+            b"x-request-id: %b\r\n" % self.request.id.encode(),
+            b"openai-processing-ms: %d\r\n" % took_ms,
+        ]
+        lines.extend([b"%b: %b\r\n" % pair for pair in headers])
+        lines.append(framing)
+        lines.append(b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n")
+        return b"".join(lines)
+
+    def _answered(self) -> None:
+        self.call = None
+        if self._pipelined and self.keep_alive:
+            self._begin()
+            refusal = "HTTP pipelining is not supported: wait for an answer, then send again."
+            self._pipelined = False
+            return self._refuse_and_close(errors.BadRequest(refusal))
+        if not self.keep_alive:
+            return self._close()
+        self.state, self._since = "idle", self.app.now()
+        return None
+
+    def _refuse_and_close(self, refusal: Refusal) -> None:
+        """The rest of the request is unread: answer, then read on for a moment and close."""
+        if self.state == "closing":
+            return
+        if self.state == "idle":
+            self._begin()
+        self.keep_alive = False
+        self.refuse(refusal)
+
+    def _close(self) -> None:
+        self.state, self._since = "closing", self.app.now()
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+
+    def _linger_seconds(self) -> float:
+        unsent = self.transport.get_write_buffer_size()
+        return self.limits.slow_client_seconds if unsent else self.limits.linger_seconds
+
+    def _headers_too_large(self) -> Refusal:
+        return errors.HeadersTooLarge(
+            f"The request's headers are larger than {self.limits.header_bytes} bytes."
+        )
+
+    def _body_too_large(self) -> Refusal:
+        return errors.RequestTooLarge(
+            f"The request's body is larger than {self.limits.body_bytes} bytes."
+        )
