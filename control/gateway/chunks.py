@@ -1,0 +1,145 @@
+"""Looking into a streamed chunk or a whole answer, and cutting a member out by its position."""
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],]', re.DOTALL)
+
+
+class Usage(NamedTuple):
+    """Tokens as the engine reports them; cached and reasoning ones are subsets."""
+
+    input: int
+    cached: int
+    output: int
+    reasoning: int
+
+
+class Choice(msgspec.Struct):
+    index: int = 0
+    delta: dict[str, Any] | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+
+    def has_content(self) -> bool:
+        """Anything beyond a role and the empty members that come with it: reasoning counts too."""
+        if self.finish_reason is not None or self.text:
+            return True
+        if not self.delta:
+            return False
+        return any(value for name, value in self.delta.items() if name != "role")
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+
+
+class Chunk(msgspec.Struct):
+    """What Weir reads of a chunk, or of an answer; all else passes unread."""
+
+    choices: list[Choice] | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+    error: Any = None
+
+
+_chunk = msgspec.json.Decoder(Chunk).decode
+_usage = msgspec.json.Decoder(_Usage).decode
+
+
+def look(data: bytes) -> Chunk | None:
+    """None if it is not JSON; an odd type in one member does not hide the others."""
+    try:
+        return _chunk(data)
+    except msgspec.ValidationError:
+        return _look_leniently(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _look_leniently(data: bytes) -> Chunk | None:
+    try:
+        members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+    error = members.get("error", msgspec.Raw(b"null"))
+    return Chunk(None, members.get("usage", msgspec.Raw()), msgspec.json.decode(error))
+
+
+def usage_of(chunk: Chunk) -> Usage | None:
+    raw = chunk.usage
+    if not raw or raw == b"null":
+        return None
+    try:
+        seen = _usage(raw)
+    except msgspec.ValidationError:
+        return None
+    cached = (seen.prompt_tokens_details or _Details()).cached_tokens or 0
+    reasoning = (seen.completion_tokens_details or _Details()).reasoning_tokens or 0
+    tokens_in, tokens_out = max(seen.prompt_tokens or 0, 0), max(seen.completion_tokens or 0, 0)
+    return Usage(
+        tokens_in, min(max(cached, 0), tokens_in), tokens_out, min(max(reasoning, 0), tokens_out)
+    )
+
+
+def error_of(chunk: Chunk) -> tuple[int, str, str | None] | None:
+    """Status, message and code of an engine's own error object, or None."""
+    error = chunk.error
+    if error is None:
+        return None
+    if not isinstance(error, dict):
+        return 500, str(error)[:1000], None
+    code = error.get("code")
+    status = code if type(code) is int and 400 <= code <= 599 else 500
+    return status, str(error.get("message") or "")[:1000], code if isinstance(code, str) else None
+
+
+def without_member(data: bytes, name: str, value: bytes) -> bytes:
+    """The same object less one top-level member; every other byte stays as it came."""
+    quoted = b'"%b"' % name.encode()
+    start = data.rfind(quoted)
+    value_at = data.find(value, start + len(quoted)) if start >= 0 else -1
+    if value_at >= 0:
+        end = value_at + len(value)
+        between = data[start + len(quoted) : value_at].strip()
+        before = data[:start].rstrip()
+        # Followed by the last brace alone, so it belongs to the outermost object.
+        if between == b":" and data[end:].strip() == b"}" and before.endswith(b","):
+            return before[:-1] + data[end:]
+    return _without_member_scanned(data, name)
+
+
+def _without_member_scanned(data: bytes, name: str) -> bytes:
+    depth = begin = 0
+    key: bytes | None = None
+    for token in _TOKEN.finditer(data):
+        text = token.group()
+        if depth == 1 and text in (b",", b"}"):
+            if key is not None and msgspec.json.decode(key) == name:
+                return _cut(data, begin, token.start(), text)
+            begin, key = token.end(), None
+        elif depth == 1 and key is None and text[0] == 0x22:
+            key = text
+        if text in (b"{", b"["):
+            depth += 1
+            begin = token.end() if depth == 1 else begin
+        elif text in (b"}", b"]"):
+            depth -= 1
+    return data
+
+
+def _cut(data: bytes, begin: int, end: int, ended_by: bytes) -> bytes:
+    """One comma goes with the member: the one after it, or before it if it was the last."""
+    if ended_by == b",":
+        return data[:begin] + data[end + 1 :].lstrip(b" ")
+    before = data[:begin].rstrip()
+    return (before[:-1] if before.endswith(b",") else before) + data[end:]

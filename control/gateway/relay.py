@@ -1,0 +1,167 @@
+"""One engine's stream on its way to a tenant: what passes, what is taken out, what it used."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from control.gateway import chunks, errors
+from control.gateway.sse import Event, Splitter, TooLong, event_of
+from control.states import Outcome
+
+DONE = b"data: [DONE]\n\n"
+
+
+class Piece(NamedTuple):
+    data: bytes
+    content: bool  # the tenant has seen part of an answer once this is sent
+
+
+class Reader:
+    """Fed with the bytes of an event stream, gives the bytes to pass on.
+
+    Bytes pass as they came, less the members that Weir itself asked for; chunks that are empty
+    without those are dropped, so are a second finish of one choice and all after [DONE].
+    """
+
+    def __init__(
+        self, *, include_usage: bool, running_usage: bool, choices: int, event_bytes_max: int
+    ) -> None:
+        self.error: errors.Refusal | None = None
+        self.done = False
+        self.finished: dict[int, str] = {}  # finish reason by choice, the first one of each
+        self.parts = 0  # choices with content that came, whatever they hold
+        self._seen: set[int] = set()
+        self._include_usage = include_usage
+        self._running_usage = running_usage
+        self._choices = choices
+        self._splitter = Splitter(event_bytes_max)
+        self._usage: chunks.Usage | None = None
+        self._usage_raw = b""
+        self._usage_event: bytes | None = None
+        self._by_choice: dict[int, chunks.Usage] = {}
+        self._per_choice = False
+        self._last_chunk = b""
+
+    def feed(self, data: bytes) -> list[Piece]:
+        try:
+            events = self._splitter.feed(data)
+        except TooLong:
+            self.error = errors.UpstreamFailed("The engine sent an event that is too long.")
+            return []
+        return self._pieces(events)
+
+    def finish(self) -> list[Piece]:
+        """The engine's bytes have ended: what was left, then the end that the tenant gets."""
+        if self.done or self.error:
+            return []
+        pieces = self._pieces(self._splitter.finish())
+        if not self.done and self.outcome() is Outcome.COMPLETE:
+            pieces.extend(self._ending(DONE))
+        return pieces
+
+    def outcome(self) -> Outcome:
+        if self.error:
+            return Outcome.UPSTREAM_ERROR
+        expected = len(self._seen) if self.done else self._choices
+        whole = self._seen and self._seen <= self.finished.keys() and len(self.finished) >= expected
+        if whole and "abort" not in self.finished.values():
+            return Outcome.COMPLETE
+        return Outcome.INCOMPLETE if self.done else Outcome.TRUNCATED
+
+    def usage(self) -> chunks.Usage | None:
+        """The last snapshot; where an engine counts each choice apart, the sum of theirs."""
+        if not self._per_choice or self._usage is None:
+            return self._usage
+        ours = self._by_choice.values()
+        return self._usage._replace(
+            output=sum(usage.output for usage in ours),
+            reasoning=sum(usage.reasoning for usage in ours),
+        )
+
+    def finish_reason(self) -> str:
+        return self.finished[min(self.finished)] if self.finished else ""
+
+    def _pieces(self, events: list[Event]) -> list[Piece]:
+        pieces: list[Piece] = []
+        for event in events:
+            if self.done or self.error:
+                break
+            if event.data is None:
+                pieces.append(Piece(event.raw, content=False))
+            elif event.data.startswith(b"[DONE]"):
+                self.done = True
+                pieces.extend(self._ending(event.raw))
+            elif piece := self._chunk(event):
+                pieces.append(piece)
+        return pieces
+
+    def _chunk(self, event: Event) -> Piece | None:
+        chunk = chunks.look(event.data)
+        if chunk is None:
+            # Not for us to judge, if it is whole; a torn one is what a broken stream leaves.
+            return Piece(event.raw, content=True) if event.raw.endswith((b"\n", b"\r")) else None
+        if found := chunks.error_of(chunk):
+            self.error = errors.from_engine(*found)
+            return None
+        self._note_usage(chunk)
+        if chunk.choices == []:
+            return self._empty_chunk(event, chunk)
+        self._last_chunk = event.data
+        already = chunk.choices and all(c.index in self.finished for c in chunk.choices)
+        content = self._note_choices(chunk.choices)
+        return None if already else Piece(self._passed_on(event, chunk), content)
+
+    def _note_usage(self, chunk: chunks.Chunk) -> None:
+        usage = chunks.usage_of(chunk)
+        if usage is None:
+            return
+        if chunk.choices and len(chunk.choices) == 1 and self._choices > 1:
+            # A total grows with each chunk; one that does not is of its choice alone.
+            self._per_choice |= self._usage is not None and usage.output <= self._usage.output
+            self._by_choice[chunk.choices[0].index] = usage
+        elif not chunk.choices:
+            self._per_choice = False
+        self._usage, self._usage_raw = usage, bytes(chunk.usage)
+
+    def _note_choices(self, choices: list[chunks.Choice] | None) -> bool:
+        content = choices is None
+        for choice in choices or ():
+            self._seen.add(choice.index)
+            if choice.has_content():
+                content = True
+                self.parts += choice.finish_reason is None
+            if choice.finish_reason is not None:
+                self.finished.setdefault(choice.index, choice.finish_reason)
+        return content
+
+    def _empty_chunk(self, event: Event, chunk: chunks.Chunk) -> Piece | None:
+        """Kept for the end if the tenant asked for usage; clients that did not would trip."""
+        if not self._include_usage or chunks.usage_of(chunk) is None:
+            return None
+        if self._running_usage and not self.finished:
+            return Piece(event.raw, content=False)
+        self._usage_event = event.raw
+        return None
+
+    def _passed_on(self, event: Event, chunk: chunks.Chunk) -> bytes:
+        if not chunk.usage or self._running_usage:
+            return event.raw
+        data = chunks.without_member(event.data, "usage", bytes(chunk.usage))
+        if event.start < 0:
+            return event_of(data)
+        start, end = event.start, event.start + len(event.data)
+        return event.raw[:start] + data + event.raw[end:]
+
+    def _ending(self, done: bytes) -> list[Piece]:
+        usage = self._usage_event
+        if usage is None and self._include_usage and self._usage_raw and self._last_chunk:
+            usage = event_of(_usage_chunk(self._last_chunk, self._usage_raw))
+        ending = [usage, done] if usage else [done]
+        return [Piece(data, content=True) for data in ending]
+
+
+def _usage_chunk(last: bytes, usage: bytes) -> bytes:
+    """For an engine that reports usage only beside content: the chunk the tenant asked for."""
+    members = msgspec.json.decode(last, type=dict[str, msgspec.Raw])
+    members |= {"choices": msgspec.Raw(b"[]"), "usage": msgspec.Raw(usage)}
+    return msgspec.json.encode(members)
