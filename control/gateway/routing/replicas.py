@@ -1,0 +1,129 @@
+"""The replicas this process may call: the snapshot's, less those it cannot reach itself."""
+
+from collections.abc import Callable, Mapping
+
+from control.gateway.http1.client import Pool
+from control.gateway.limits import Limits
+from control.gateway.routing import rules
+from control.gateway.routing.rules import Candidate, Chosen, Full, NoneReady, Option
+from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
+
+READY = "ready"
+
+
+class Live:
+    """One launch of one engine, as calls find it. Another launch is another object."""
+
+    def __init__(self, info: ReplicaInfo, key: str, pool: Pool) -> None:
+        self.info = info
+        self.key = key
+        self.pool = pool
+        self.in_flight = 0
+        self.failures = 0  # in all, of calls
+        self.slow = 0  # first-byte timeouts in a row
+        self.ejected_until = 0.0
+        self.on_trial = False
+
+
+class LiveReplicas:
+    def __init__(self, *, processes: int, limits: Limits, clock: Callable[[], float]) -> None:
+        self._processes = processes
+        self._limits = limits
+        self._clock = clock
+        self._live: dict[int, Live] = {}
+        self._ready: dict[str, list[Live]] = {}  # by deployment
+
+    def swap(self, replicas: Replicas, keys: Mapping[int, str]) -> None:
+        """A replica that stays the same launch keeps its connections and its health."""
+        live: dict[int, Live] = {}
+        ready: dict[str, list[Live]] = {}
+        for info in replicas.replicas:
+            known = self._live.get(info.id)
+            if known is None or _moved(known.info, info):
+                known = Live(info, "", self._pool(info))
+            known.info, known.key = info, keys.get(info.id, "")
+            live[info.id] = known
+            if info.state == READY:
+                ready.setdefault(info.deployment, []).append(known)
+        for id_, gone in self._live.items():
+            if live.get(id_) is not gone:
+                gone.pool.close()
+        self._live, self._ready = live, ready
+
+    def choose(
+        self, route: RouteInfo, *, tried: frozenset[int], tie: int
+    ) -> tuple[Live, str] | Full | NoneReady:
+        """The replica and the deployment's name; `tried` ones are not tried again."""
+        options = [
+            Option(target.deployment, target.weight, self._candidates(target.deployment, tried))
+            for target in route.targets
+        ]
+        match rules.choose(options, tie):
+            case Chosen(deployment=deployment, replica_id=id_):
+                return self._live[id_], deployment
+            case other:
+                return other
+
+    def any_ready(self, route: RouteInfo) -> bool:
+        return any(self._ready.get(target.deployment) for target in route.targets)
+
+    def took(self, live: Live) -> None:
+        live.in_flight += 1
+
+    def gave_back(self, live: Live) -> None:
+        live.in_flight -= 1
+
+    def succeeded(self, live: Live) -> None:
+        live.slow = 0
+        live.on_trial = False
+
+    def failed(self, live: Live, *, eject: bool) -> None:
+        """`eject`: it could not be reached, or is not who it should be."""
+        live.failures += 1
+        if eject or live.on_trial:
+            self._eject(live)
+
+    def was_slow(self, live: Live) -> None:
+        live.failures += 1
+        live.slow += 1
+        if live.on_trial or live.slow >= self._limits.first_byte_failures:
+            self._eject(live)
+
+    def sweep(self, now: float) -> None:
+        for live in self._live.values():
+            live.pool.sweep(now)
+
+    def close(self) -> None:
+        for live in self._live.values():
+            live.pool.close()
+
+    def ejected(self) -> int:
+        now = self._clock()
+        return sum(live.ejected_until > now for live in self._live.values())
+
+    def _pool(self, info: ReplicaInfo) -> Pool:
+        return Pool(info.host, info.port, tls=info.tls, limits=self._limits, clock=self._clock)
+
+    def _eject(self, live: Live) -> None:
+        live.ejected_until = self._clock() + self._limits.eject_seconds
+        live.on_trial = True
+
+    def _candidates(self, deployment: str, tried: frozenset[int]) -> tuple[Candidate, ...]:
+        now = self._clock()
+        return tuple(
+            Candidate(live.info.id, self._slots(live, now), live.in_flight)
+            for live in self._ready.get(deployment, ())
+            if live.info.id not in tried
+        )
+
+    def _slots(self, live: Live, now: float) -> int:
+        return rules.slots_now(
+            live.info.slots,
+            self._processes,
+            ejected=live.ejected_until > now,
+            on_trial=live.on_trial,
+        )
+
+
+def _moved(old: ReplicaInfo, new: ReplicaInfo) -> bool:
+    return (old.generation, old.host, old.port) != (new.generation, new.host, new.port)

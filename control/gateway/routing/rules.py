@@ -1,0 +1,85 @@
+"""Which replica serves a call: a target by weight, then the least loaded of its replicas."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A replica as this process sees it. `slots` is what it may take now: 0 is none at all."""
+
+    id: int
+    slots: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Option:
+    """One target of a route, with the replicas of its deployment that are ready."""
+
+    deployment: str
+    weight: int
+    replicas: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    deployment: str
+    replica_id: int
+
+
+@dataclass(frozen=True)
+class Full:
+    """Ready replicas exist, all their slots are taken: worth waiting for."""
+
+
+@dataclass(frozen=True)
+class NoneReady:
+    reason: str
+
+
+def choose(options: list[Option], tie: int) -> Chosen | Full | NoneReady:
+    """`tie` is a number by chance, at least 32 bits: it picks the target and breaks ties."""
+    able = [option for option in options if option.weight > 0 and _usable(option)]
+    if not able:
+        return NoneReady(_why_none(options))
+    open_ = [option for option in able if _free(option)]
+    if not open_:
+        return Full()
+    option = _by_weight(open_, tie)
+    free = _free(option)
+    least = min(replica.in_flight / replica.slots for replica in free)
+    equal = [replica for replica in free if replica.in_flight / replica.slots == least]
+    return Chosen(option.deployment, equal[(tie >> 16) % len(equal)].id)
+
+
+def slots_now(slots: int, processes: int, *, ejected: bool, on_trial: bool) -> int:
+    """What one gateway process may use: its share, one call to prove itself, or nothing."""
+    if ejected:
+        return 0
+    return 1 if on_trial else max(slots // processes, 1)
+
+
+def _usable(option: Option) -> list[Candidate]:
+    return [replica for replica in option.replicas if replica.slots > 0]
+
+
+def _free(option: Option) -> list[Candidate]:
+    return [replica for replica in option.replicas if replica.in_flight < replica.slots]
+
+
+def _by_weight(options: list[Option], tie: int) -> Option:
+    point = tie % sum(option.weight for option in options)
+    for option in options:
+        point -= option.weight
+        if point < 0:
+            return option
+    raise AssertionError("the weights sum to more than the point")
+
+
+def _why_none(options: list[Option]) -> str:
+    if not options:
+        return "the route has no target"
+    names = ", ".join(option.deployment for option in options)
+    if any(option.replicas for option in options):
+        return f"no replica of {names} answers"
+    return f"no replica of {names} is ready"
