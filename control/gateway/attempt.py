@@ -1,0 +1,212 @@
+"""One try of a call at one engine: the request that goes out, and what its answer means."""
+
+from typing import Protocol
+
+from control.gateway import chunks, errors
+from control.gateway.errors import Refusal
+from control.gateway.relay import Piece, Reader
+from control.gateway.routing.replicas import Live
+from control.gateway.shared import Shared
+from control.gateway.wire import Ask
+from control.routes.snapshot import TargetInfo
+from control.states import Outcome, TokensSource
+
+_PATHS = {"chat.completions": b"/v1/chat/completions", "completions": b"/v1/completions"}
+_NOT_OURS = frozenset({401, 403, 404})  # another engine answers at this address
+_ERROR_BYTES_MAX = 64 * 1024
+
+
+class Caller(Protocol):
+    """The call that tries. `on_ended` or `on_refusal` comes last, and once."""
+
+    id: str
+
+    def on_pieces(self, pieces: list[Piece]) -> None: ...
+
+    def on_answer(self, body: bytes) -> None: ...
+
+    def on_stream_end(self, outcome: Outcome, refusal: Refusal) -> None: ...
+
+    def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None: ...
+
+
+class Attempt:
+    def __init__(
+        self, caller: Caller, shared: Shared, ask: Ask, live: Live, target: TargetInfo
+    ) -> None:
+        self.live = live
+        self.target = target
+        self.reader: Reader | None = None
+        self.finish_reason = ""
+        self.reached = False  # the engine may have begun to work
+        self._caller = caller
+        self._shared = shared
+        self._ask = ask
+        self._usage: chunks.Usage | None = None
+        self._status = 0
+        self._parts: list[bytes] = []
+        self._bytes = 0
+        self._over = False
+        self._sent_at = self._last_byte_at = shared.clock.now()
+
+    def send(self, body: bytes) -> None:
+        info = self.live.info
+        self._request = b"".join(
+            [
+                b"POST %b%b HTTP/1.1\r\n" % (info.path.encode(), _PATHS[self._ask.endpoint]),
+                b"host: %b:%d\r\n" % (info.host.encode(), info.port),
+                b"content-type: application/json\r\naccept-encoding: identity\r\n",
+                b"x-request-id: %b\r\n" % self._caller.id.encode(),
+                b"authorization: Bearer %b\r\n" % self.live.key.encode() if self.live.key else b"",
+                b"content-length: %d\r\n\r\n" % len(body),
+                body,
+            ]
+        )
+        self._shared.replicas.took(self.live)
+        self._sending = self.live.pool.send(self, self._request)
+
+    def abort(self) -> None:
+        """Close the engine's connection at once, so that it stops generating."""
+        if not self._over:
+            self.reached |= self._sending.upstream is not None
+            self._leave()
+            self._sending.abort()
+
+    def pause(self, paused: bool) -> None:
+        """Let the engine's bytes wait in the socket while a slow tenant's buffer is full."""
+        if not self._over:
+            (self._sending.pause if paused else self._sending.resume)()
+
+    def sweep(self, now: float, *, has_content: bool) -> None:
+        """The engine is silent for too long: before its first token, or between two."""
+        limits = self._shared.limits
+        if self._over or not self._ask.stream:
+            return
+        if not has_content and now - self._sent_at > limits.first_byte_seconds:
+            self._shared.replicas.was_slow(self.live)
+            self._time_out("The engine did not begin to answer in time.")
+        elif has_content and now - self._last_byte_at > limits.between_bytes_seconds:
+            self._shared.replicas.failed(self.live, eject=False)
+            self._time_out("The engine stopped answering.")
+
+    def tokens(self, outcome: Outcome) -> tuple[chunks.Usage, TokensSource]:
+        """What the engine says, or else what came and what the prompt may have been."""
+        usage = self.reader.usage() if self.reader else self._usage
+        if usage:
+            return usage, TokensSource.ENGINE
+        parts = self.reader.parts if self.reader else 0
+        worked = parts or (self.reached and outcome is not Outcome.UPSTREAM_ERROR)
+        if worked and self._status in (0, 200):
+            return chunks.Usage(self._ask.input_estimate, 0, parts, 0), TokensSource.ESTIMATED
+        return chunks.Usage(0, 0, 0, 0), TokensSource.ENGINE
+
+    # --- what the connection says ---
+
+    def on_head(self, status: int, headers: dict[bytes, bytes]) -> None:
+        self.reached = True
+        self._status = status
+        self._last_byte_at = self._shared.clock.now()
+        is_events = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+        if status == 200 and self._ask.stream and is_events:
+            self.reader = Reader(
+                include_usage=self._ask.include_usage,
+                running_usage=self._ask.running_usage,
+                choices=self._ask.choices,
+                event_bytes_max=self._shared.limits.event_bytes,
+            )
+
+    def on_data(self, data: bytes) -> None:
+        reader = self.reader
+        if reader is None:
+            return self._collect(data)
+        self._last_byte_at = self._shared.clock.now()
+        pieces = reader.feed(data)
+        if pieces:
+            self._caller.on_pieces(pieces)
+        if (reader.done or reader.error) and not self._over:
+            self._sending.let_finish()
+            self._end_stream()
+        return None
+
+    def on_end(self) -> None:
+        if self.reader is None:
+            return self._judge_whole()
+        if pieces := self.reader.finish():
+            self._caller.on_pieces(pieces)
+        return None if self._over else self._end_stream()
+
+    def on_failure(self, reason: str, *, sent: bool, reused: bool) -> None:
+        if reused:
+            # A kept-alive connection that the engine was just closing: it has not seen this.
+            self._sending = self.live.pool.send(self, self._request)
+            return None
+        if self.reader:
+            return self.on_end()
+        self.reached = sent
+        if sent:
+            return self._failed(errors.UpstreamFailed("The engine broke off before it answered."))
+        refusal = errors.Overloaded("No replica can be reached at the moment.", wait_seconds=2)
+        return self._failed(refusal, eject=True)
+
+    # --- what the answer means ---
+
+    def _collect(self, data: bytes) -> None:
+        self._bytes += len(data)
+        limit = self._shared.limits.answer_bytes if self._status == 200 else _ERROR_BYTES_MAX
+        if self._bytes > limit:
+            self._sending.abort()
+            return self._failed(errors.UpstreamFailed("The engine's answer is too large."))
+        return self._parts.append(data)
+
+    def _judge_whole(self) -> None:
+        body = b"".join(self._parts)
+        seen = chunks.look(body)
+        if self._status != 200:
+            return self._judge_error(seen)
+        if seen is None or self._ask.stream and not seen.error:
+            return self._failed(errors.UpstreamFailed("The engine's answer is not understood."))
+        if found := chunks.error_of(seen):
+            return self._failed(errors.from_engine(*found))
+        self._usage = chunks.usage_of(seen)
+        self.finish_reason = (seen.choices[0].finish_reason or "") if seen.choices else ""
+        self._leave()
+        self._shared.replicas.succeeded(self.live)
+        return self._caller.on_answer(body)
+
+    def _judge_error(self, seen: chunks.Chunk | None) -> None:
+        found = chunks.error_of(seen) if seen else None
+        message, code = found[1:] if found else ("", None)
+        if self._status in _NOT_OURS:
+            return self._failed(errors.UpstreamFailed("The engine is not the one asked for."), True)
+        refusal = errors.from_engine(self._status, message, code)
+        if refusal.status < 500:
+            self._leave()
+            self._shared.replicas.succeeded(self.live)
+            return self._caller.on_refusal(refusal, Outcome.COMPLETE)
+        return self._failed(refusal)
+
+    def _end_stream(self) -> None:
+        reader = self.reader
+        self._leave()
+        outcome = reader.outcome()
+        self.finish_reason = reader.finish_reason()
+        if outcome is Outcome.COMPLETE:
+            self._shared.replicas.succeeded(self.live)
+        else:
+            self._shared.replicas.failed(self.live, eject=False)
+        broken = errors.UpstreamFailed("The engine's answer broke off.")
+        self._caller.on_stream_end(outcome, reader.error or broken)
+
+    def _failed(self, refusal: Refusal, eject: bool = False) -> None:
+        self._leave()
+        self._shared.replicas.failed(self.live, eject=eject)
+        self._caller.on_refusal(refusal, Outcome.UPSTREAM_ERROR)
+
+    def _time_out(self, message: str) -> None:
+        self.abort()
+        self._caller.on_refusal(errors.UpstreamTimeout(message), Outcome.DEADLINE)
+
+    def _leave(self) -> None:
+        if not self._over:
+            self._over = True
+            self._shared.replicas.gave_back(self.live)

@@ -1,0 +1,261 @@
+"""One call, from the counters to its usage event; `end()` settles once, whatever called it."""
+
+from control.gateway import errors, wire
+from control.gateway.admission import answers
+from control.gateway.admission.counters import Answer, Refused, Taken
+from control.gateway.admission.rules import Check
+from control.gateway.attempt import Attempt
+from control.gateway.delivery import Delivery
+from control.gateway.errors import Headers, Refusal
+from control.gateway.http1.server import Connection
+from control.gateway.journal import Ending, Journal
+from control.gateway.relay import Piece
+from control.gateway.routing.replicas import Live
+from control.gateway.routing.rules import Full, NoneReady
+from control.gateway.shared import Shared
+from control.routes.snapshot import Identity, RouteInfo
+from control.states import Outcome
+
+_SENDABLE = (Outcome.COMPLETE, Outcome.INCOMPLETE)
+
+
+class Call:
+    """Phases: counted, then waiting, then trying (perhaps twice), then delivering, then ended."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        connection: Connection,
+        ask: wire.Ask,
+        route: RouteInfo,
+        checks: tuple[Check, ...],
+    ) -> None:
+        request = connection.request
+        self.id = request.id
+        self.ended = False
+        self._identity: Identity = request.identity
+        self._received_at = request.received_at
+        self._journal = Journal(shared, self.id, request, route.name, ask)
+        self._shared = shared
+        self._connection = connection
+        self._ask = ask
+        self._route = route
+        self._checks = checks
+        self._taken = Taken()
+        self._max_tokens: int | None = None
+        self._attempt: Attempt | None = None
+        self._tried: frozenset[int] = frozenset()
+        self._attempts = 0
+        self._may_retry = True
+        self._held: list[Piece] = []
+        self._delivery = Delivery(connection, shared.limits)
+        self._paused = False
+        self._first_token_at: float | None = None
+        self._last_token_at = 0.0
+        self._outcome: Outcome | None = None  # set once nothing more comes from the engine
+
+    # --- before an engine ---
+
+    def start(self, max_tokens: int | None) -> None:
+        self._max_tokens = max_tokens
+        self._shared.calls.add(self)
+        self._shared.counters.take(self.id, self._checks, self._on_counted)
+
+    def _on_counted(self, answer: Answer) -> None:
+        if self.ended:  # the client left meanwhile
+            self._shared.counters.release(self.id, self._checks)
+            return
+        if isinstance(answer, Refused):
+            self._checks = ()  # nothing was taken
+            self._refuse(answers.refusal_of(answer, self._route.name), answers.headers_of(answer))
+            return
+        self._taken = answer
+        if not self._shared.waiting.is_empty(self._route.name) or not self.on_turn():
+            self._wait()
+
+    def _wait(self) -> None:
+        if not self._shared.waiting.join(self._route.name, self):
+            self.on_patience_ended()
+
+    def on_turn(self) -> bool:
+        choice = self._choose()
+        if isinstance(choice, Full):
+            return False
+        self._shared.waiting.leave(self._route.name, self)
+        if isinstance(choice, NoneReady):
+            self._refuse(self._none_ready(choice))
+        else:
+            self._dispatch(*choice)
+        return True
+
+    def on_patience_ended(self) -> None:
+        self._refuse(
+            errors.Overloaded(
+                f"All replicas of '{self._route.name}' are busy. Please try again shortly.",
+                wait_seconds=2,
+            )
+        )
+
+    def _choose(self) -> tuple[Live, str] | Full | NoneReady:
+        tie = int(self.id[-16:], 16)
+        return self._shared.replicas.choose(self._route, tried=self._tried, tie=tie)
+
+    def _none_ready(self, none: NoneReady) -> Refusal:
+        name = self._route.name
+        if self._shared.replicas.any_ready(self._route):
+            text = f"No replica of '{name}' answers at the moment."
+            return errors.Overloaded(text, wait_seconds=self._shared.limits.eject_seconds)
+        text = f"The model behind '{name}' is not ready yet. Please try again shortly."
+        return errors.ModelLoading(text, wait_seconds=self._shared.limits.loading_retry_seconds)
+
+    def _dispatch(self, live: Live, deployment: str) -> None:
+        target = next(t for t in self._route.targets if t.deployment == deployment)
+        body = wire.for_engine(
+            self._ask,
+            served_name=live.info.served_name,
+            stop=self._route.stop,
+            max_tokens=self._max_tokens,
+        )
+        self._held.clear()
+        self._tried |= {live.info.id}
+        self._attempts += 1
+        self._attempt = Attempt(self, self._shared, self._ask, live, target)
+        if self._attempts > 1 or self._journal.opened(self._attempt):
+            return self._attempt.send(body)
+        self._attempt = None
+        return self._refuse(errors.NotReady("The gateway cannot record calls.", wait_seconds=5))
+
+    # --- what the engine answers ---
+
+    def on_pieces(self, pieces: list[Piece]) -> None:
+        now = self._shared.clock.now()
+        has_content = any(piece.content for piece in pieces)
+        if has_content:
+            self._last_token_at = now
+            if self._first_token_at is None:
+                self._first_token_at = now
+        if not self._delivery.started:
+            self._held += pieces
+            if not has_content:
+                return  # a role alone, or a comment: another replica may still be tried
+            pieces, self._held = self._held, []
+            self._delivery.start(self._headers())
+        usage = self._attempt.reader.usage()
+        tokens = usage.output if usage else self._attempt.reader.parts
+        self._delivery.send(b"".join([piece.data for piece in pieces]), tokens, now)
+        if self._delivery.is_full and not self._paused:
+            self._paused = True
+            self._attempt.pause(True)
+
+    def on_answer(self, body: bytes) -> None:
+        self._first_token_at = self._last_token_at = self._shared.clock.now()
+        self._connection.respond(200, body, self._headers())
+        self.end(Outcome.COMPLETE, 200)
+
+    def on_stream_end(self, outcome: Outcome, refusal: Refusal) -> None:
+        if outcome not in _SENDABLE:
+            self.on_refusal(refusal, outcome)
+        else:
+            self._finish(outcome)
+
+    def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None:
+        """Try another replica, but only while the tenant has seen nothing of this one."""
+        if self._delivery.started:
+            now = self._shared.clock.now()
+            self._delivery.send(errors.error_event(refusal), self._delivery.tokens, now)
+            return self._finish(outcome)
+        left = self._shared.limits.tries - self._attempts
+        if refusal.status >= 500 and left > 0 and self._may_retry:
+            choice = self._choose()
+            if isinstance(choice, tuple):
+                return self._dispatch(*choice)
+        return self._refuse(refusal, outcome=outcome)
+
+    def _finish(self, outcome: Outcome) -> None:
+        """All has come from the engine; the tenant may still be reading."""
+        self._outcome = outcome
+        self._shared.waiting.advance()
+        self.on_writable()
+
+    # --- what the tenant does ---
+
+    def on_writable(self) -> None:
+        self._delivery.flush()
+        if self._paused and not self._delivery.is_full:
+            self._paused = False
+            self._attempt.pause(False)
+        if self._outcome and self._delivery.is_empty and not self.ended:
+            self._connection.end_stream()
+            self.end(self._outcome, 200)
+
+    def on_client_gone(self) -> None:
+        if self._attempt is None:
+            self._shared.count_refused(self._identity, "client_disconnected")
+        self.end(Outcome.CLIENT_CLOSED, 499)
+
+    # --- time, and the end ---
+
+    def sweep(self, now: float) -> None:
+        if self._delivery.is_too_slow(now):
+            self._connection.cut()
+            self.end(Outcome.SLOW_CLIENT, 200)
+        elif self._outcome or self._attempt is None:
+            return
+        elif now - self._received_at > self._shared.limits.total_seconds:
+            self._stop(errors.UpstreamTimeout("The call took too long."), Outcome.DEADLINE)
+        else:
+            self._delivery.keep_alive(now)
+            self._journal.progressed(self._attempt)
+            self._attempt.sweep(now, has_content=self._first_token_at is not None)
+
+    def drain(self) -> None:
+        """The gateway must stop, and has waited for this call long enough."""
+        refusal = errors.Overloaded("The gateway is being restarted.", wait_seconds=1)
+        if self._attempt is None:
+            self._refuse(refusal)
+        elif not self._outcome:
+            self._stop(refusal, Outcome.DRAINED)
+
+    def end(self, outcome: Outcome, status: int) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        shared = self._shared
+        shared.calls.discard(self)
+        shared.waiting.leave(self._route.name, self)
+        shared.counters.release(self.id, self._checks)
+        if self._attempt:
+            self._attempt.abort()
+            self._journal.closed(
+                self._attempt,
+                Ending(
+                    outcome=outcome,
+                    status=status,
+                    attempts=self._attempts,
+                    delivered_tokens=self._delivery.tokens,
+                    first_token_at=self._first_token_at,
+                    last_token_at=self._last_token_at,
+                ),
+            )
+        shared.waiting.advance()
+
+    def _stop(self, refusal: Refusal, outcome: Outcome) -> None:
+        self._attempt.abort()
+        self._may_retry = False
+        self.on_refusal(refusal, outcome)
+
+    def _refuse(
+        self, refusal: Refusal, headers: Headers = (), outcome: Outcome = Outcome.UPSTREAM_ERROR
+    ) -> None:
+        if self._attempt is None:
+            self._shared.count_refused(self._identity, refusal.code or "invalid_request")
+        self._connection.refuse(refusal, headers or self._headers())
+        self.end(outcome, refusal.status)
+
+    # --- inside ---
+
+    def _headers(self) -> Headers:
+        taken = self._taken
+        if taken.limit is None:
+            return ()
+        return answers.ratelimit_headers(taken.limit, taken.remaining, taken.reset_seconds)

@@ -1,0 +1,72 @@
+"""The way to a tenant: as fast as it reads, with a bounded buffer for what it has yet to read."""
+
+from collections import deque
+
+from control.gateway.http1.server import Connection
+from control.gateway.limits import Limits
+
+_STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+_KEEP_ALIVE = b": keep-alive\n\n"
+
+
+class Delivery:
+    """`tokens` counts what was handed to the connection, apart from what was generated."""
+
+    def __init__(self, connection: Connection, limits: Limits) -> None:
+        self.started = False
+        self.tokens = 0
+        self._connection = connection
+        self._limits = limits
+        self._pending: deque[tuple[bytes, int]] = deque()
+        self._pending_bytes = 0
+        self._sent_at = 0.0
+        self._full_since: float | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._pending
+
+    @property
+    def is_full(self) -> bool:
+        return self._pending_bytes >= self._limits.buffer_bytes
+
+    def start(self, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+        self.started = True
+        self._connection.start_stream(200, _STREAM_HEADERS + headers)
+
+    def send(self, data: bytes, tokens: int, now: float) -> None:
+        self._sent_at = now
+        if self._pending or self._connection.paused:
+            self._pending.append((data, tokens))
+            self._pending_bytes += len(data)
+            if self.is_full and self._full_since is None:
+                self._full_since = now
+        else:
+            self._connection.write(data)
+            self.tokens = tokens
+
+    def flush(self) -> None:
+        """The tenant has read on."""
+        while self._pending and not self._connection.paused:
+            data, self.tokens = self._pending.popleft()
+            self._pending_bytes -= len(data)
+            self._connection.write(data)
+        if not self.is_full:
+            self._full_since = None
+
+    def is_too_slow(self, now: float) -> bool:
+        """The buffer was full, or nothing at all was read, for as long as is borne."""
+        limit = self._limits.slow_client_seconds
+        if self._full_since is not None and now - self._full_since > limit:
+            return True
+        return self._connection.paused and now - self._connection.last_progress_at > limit
+
+    def keep_alive(self, now: float) -> None:
+        """A comment in the silence keeps proxies open, and shows when nobody listens any more."""
+        silent = now - self._sent_at
+        if self.started and not self._pending and silent >= self._limits.keep_alive_seconds:
+            self.send(_KEEP_ALIVE, self.tokens, now)

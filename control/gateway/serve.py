@@ -1,0 +1,238 @@
+"""The request path, top to bottom: who calls, what is asked, who may, then a call begins."""
+
+import logging
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from control.gateway import encoding, errors, wire
+from control.gateway.admission import rules
+from control.gateway.admission.rules import Check
+from control.gateway.call import Call
+from control.gateway.errors import Refusal
+from control.gateway.http1.server import Connection, Request
+from control.gateway.identity import identify
+from control.gateway.ids import call_id
+from control.gateway.shared import Shared
+from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes
+
+log = logging.getLogger(__name__)
+
+_INFERENCE = {"/v1/chat/completions": "chat.completions", "/v1/completions": "completions"}
+_MODELS = "/v1/models"
+_OPEN = frozenset({"/health", "/ready"})
+
+
+class World(NamedTuple):
+    """What a gateway knows of tenants and routes, swapped whole between two calls."""
+
+    identities: Identities
+    routes: Routes
+    checks: dict[str, tuple[Check, ...]]  # by scope
+
+
+class Gateway:
+    """The app behind every tenant connection of one process."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.draining = False
+        self._world: World | None = None
+        self._confirmed_at: float | None = None  # when what we know was last known to be current
+        self._replicas_known = False
+
+    # --- what it knows ---
+
+    def know(self, identities: Identities, routes: Routes) -> None:
+        checks = {
+            scope.id: rules.checks_of(scope.id, scope.limits)
+            for scope in identities.scopes.values()
+        }
+        self._world = World(identities, routes, checks)
+
+    def know_replicas(self, replicas: Replicas, keys: dict[int, str]) -> None:
+        self._replicas_known = True
+        self.shared.replicas.swap(replicas, keys)
+        self.shared.waiting.advance()
+
+    def confirm(self, at: float) -> None:
+        """The database said that nothing newer exists."""
+        self._confirmed_at = at
+
+    def snapshot_age_seconds(self) -> float | None:
+        """None while it knows nothing at all."""
+        if self._world is None or not self._replicas_known or self._confirmed_at is None:
+            return None
+        return max(self.shared.clock.now() - self._confirmed_at, 0.0)
+
+    # --- what a connection asks of it ---
+
+    def now(self) -> float:
+        return self.shared.clock.now()
+
+    def new_id(self) -> str:
+        return call_id(self.shared.clock.wall())
+
+    def judge_head(self, request: Request) -> None:
+        """Before the body is read: nobody uploads megabytes to learn that a key is wrong."""
+        allowed = _allowed_methods(request.path)
+        if allowed is None:
+            raise errors.NotFound(f"Unknown path: {request.method} {request.path[:100]}.")
+        if request.method not in allowed:
+            raise errors.WrongMethod(
+                f"{request.method} is not allowed on {request.path[:100]}.",
+                allowed=", ".join(allowed),
+            )
+        if request.path in _OPEN or request.method == "OPTIONS":
+            return
+        try:
+            world = self._known()
+            authorization = request.headers.get(b"authorization")
+            wall = self.shared.clock.wall()
+            request.identity = identify(authorization, world.identities, wall)
+            if request.method == "POST":
+                _judge_content_type(request)
+        except Refusal as refusal:
+            self._count_refused(request, refusal)
+            raise
+
+    def serve(self, request: Request, connection: Connection) -> None:
+        try:
+            self._serve(request, connection)
+        except Refusal as refusal:
+            self._count_refused(request, refusal)
+            connection.refuse(refusal)
+        except Exception:
+            log.exception("request %s failed in the gateway", request.id)
+            connection.refuse(errors.InternalError("The gateway failed on this request."))
+
+    # --- the path ---
+
+    def _serve(self, request: Request, connection: Connection) -> None:
+        path = request.path
+        if request.method == "OPTIONS":
+            allow = ", ".join(_allowed_methods(path)).encode()
+            connection.respond(200, b"", ((b"allow", allow),))
+        elif path == "/health":
+            connection.respond(200, b'{"status":"ok"}')
+        elif path == "/ready":
+            self._ready(connection)
+        elif path.startswith(_MODELS):
+            connection.respond(200, self._models(path, request.identity))
+        else:
+            self._begin_call(_INFERENCE[path], request, connection)
+
+    def _begin_call(self, endpoint: str, request: Request, connection: Connection) -> None:
+        world, limits, identity = self._known(), self.shared.limits, request.identity
+        if self.draining or not self.shared.spool.has_room:
+            raise errors.Overloaded("This gateway takes no new calls.", wait_seconds=1)
+        ask = wire.parse(endpoint, _body(request, limits.decoded_bytes), depth_max=limits.depth)
+        route = self._route(ask.model, identity)
+        max_tokens = wire.output_tokens(ask, _room(world, identity, route))
+        checks = tuple(check for scope in identity.scopes for check in world.checks[scope])
+        if request.headers.get(b"x-stainless-retry-count", b"0") != b"0":
+            self.shared.tally.add("retries_total")
+        call = Call(self.shared, connection, ask, route, checks)
+        connection.call = call
+        call.start(max_tokens)
+
+    def _route(self, name: str, identity: Identity) -> RouteInfo:
+        """An unknown route and one this key may not call look the same from outside."""
+        route = self._known().routes.routes.get(name)
+        if route is None or identity.routes is not None and name not in identity.routes:
+            raise errors.ModelNotFound(
+                f"The model '{name[:96]}' does not exist or you do not have access to it.",
+                param="model",
+            )
+        return route
+
+    def _models(self, path: str, identity: Identity) -> bytes:
+        name = path.removeprefix(_MODELS).removeprefix("/")
+        if name:
+            return msgspec.json.encode(_model(self._route(unquote(name), identity)))
+        routes = self._known().routes.routes
+        names = sorted(routes if identity.routes is None else routes.keys() & set(identity.routes))
+        data = [_model(routes[name]) for name in names]
+        return msgspec.json.encode({"object": "list", "data": data})
+
+    def _ready(self, connection: Connection) -> None:
+        """Green when a route can be served; no names, since nobody has shown a key."""
+        age, shared = self.snapshot_age_seconds(), self.shared
+        routes = self._world.routes.routes.values() if self._world else ()
+        ready = sum(shared.replicas.any_ready(route) for route in routes)
+        too_old = age is None or age > shared.limits.snapshot_age_seconds_max
+        good = ready > 0 and not too_old and not self.draining
+        body = {
+            "ready": good,
+            "draining": self.draining,
+            "routes": len(routes),
+            "routes_ready": ready,
+            "snapshot_age_seconds": age,
+            "counters": "shared" if shared.counters.shared else "local",
+        }
+        connection.respond(200 if good else 503, msgspec.json.encode(body))
+
+    # --- inside ---
+
+    def _known(self) -> World:
+        age, limits = self.snapshot_age_seconds(), self.shared.limits
+        if age is None:
+            raise errors.NotReady("This gateway knows no tenants yet.", wait_seconds=2)
+        if age > limits.snapshot_age_seconds_max:
+            raise errors.NotReady("What this gateway knows is too old to act on.", wait_seconds=30)
+        return self._world
+
+    def _count_refused(self, request: Request, refusal: Refusal) -> None:
+        self.shared.count_refused(request.identity, refusal.code or "invalid_request")
+
+
+def _allowed_methods(path: str) -> tuple[str, ...] | None:
+    if path in _INFERENCE:
+        return ("POST", "OPTIONS")
+    if path in _OPEN or path == _MODELS or path.startswith(_MODELS + "/"):
+        return ("GET", "HEAD", "OPTIONS")
+    return None
+
+
+def _judge_content_type(request: Request) -> None:
+    given = request.headers.get(b"content-type", b"application/json").lower()
+    if not given.startswith(b"application/json"):
+        raise errors.UnsupportedEncoding("Send the body as 'Content-Type: application/json'.")
+    if given := _encoding(request):
+        encoding.judge(given)
+
+
+def _encoding(request: Request) -> str:
+    given = request.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    return "" if given == "identity" else given
+
+
+def _body(request: Request, bytes_max: int) -> bytes:
+    encoding = _encoding(request)
+    return (
+        wire.decompress(request.body, encoding, bytes_max=bytes_max) if encoding else request.body
+    )
+
+
+def _room(world: World, identity: Identity, route: RouteInfo) -> wire.Room:
+    """The lowest of all ceilings: each scope's, the route's, and what its engines can hold."""
+    outputs = [route.output_tokens_max]
+    contexts = [target.context_tokens for target in route.targets]
+    for scope in identity.scopes:
+        limits = world.identities.scopes[scope].limits
+        outputs.append(limits.get("output_tokens"))
+        contexts.append(limits.get("context_tokens"))
+    return wire.Room(
+        output_tokens_max=_lowest(outputs),
+        output_tokens_default=route.output_tokens_default,
+        context_tokens=_lowest(contexts),
+    )
+
+
+def _lowest(ceilings: list[int | None]) -> int | None:
+    return min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
+
+
+def _model(route: RouteInfo) -> dict:
+    return {"id": route.name, "object": "model", "created": route.created_at, "owned_by": "weir"}

@@ -1,0 +1,69 @@
+"""What all calls of one gateway process share: limits, clocks, counters, replicas, the spool."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from control.gateway.admission.counters import Counters
+from control.gateway.limits import Limits
+from control.gateway.metrics import Tally
+from control.gateway.routing.replicas import LiveReplicas
+from control.gateway.waiting import Waiting
+from control.metering.spool import Record, Refused
+from control.routes.snapshot import Identity
+
+
+@dataclass(frozen=True)
+class Clock:
+    """`now` for waits, which never jumps; `wall` for records, in epoch seconds."""
+
+    now: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+
+
+class Spool(Protocol):
+    has_room: bool
+
+    def append(self, record: Record) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Shared:
+    limits: Limits
+    clock: Clock
+    spool: Spool
+    counters: Counters
+    replicas: LiveReplicas
+    waiting: Waiting
+    tally: Tally = field(default_factory=Tally)
+    calls: set = field(default_factory=set)
+    refused: Counter = field(default_factory=Counter)
+
+    def count_refused(self, identity: Identity | None, code: str) -> None:
+        """Counted by tenant, key, code and minute, since a refusal is no usage event."""
+        minute = int(self.clock.wall()) // 60 * 60
+        tenant = identity.tenant if identity else ""
+        self.refused[tenant, identity.key_id if identity else None, code, minute] += 1
+        self.tally.add("refused_total", code=code)
+
+    def flush_refused(self) -> None:
+        refused, self.refused = self.refused, Counter()
+        for (tenant, key_id, code, minute), count in refused.items():
+            self.spool.append(Refused(tenant, key_id, code, minute, count))
+
+
+def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, clock: Clock) -> Shared:
+    return Shared(
+        limits=limits,
+        clock=clock,
+        spool=spool,
+        counters=Counters(redis_url, processes=processes, limits=limits, clock=clock.now),
+        replicas=LiveReplicas(processes=processes, limits=limits, clock=clock.now),
+        waiting=Waiting(
+            calls_max=limits.waiting_calls, seconds_max=limits.waiting_seconds, clock=clock.now
+        ),
+    )

@@ -1,0 +1,216 @@
+"""A gateway process's worth of gateway, on real sockets, made of values instead of tables."""
+
+import asyncio
+import dataclasses
+import json
+import time
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from control.gateway.http1.listener import Listener
+from control.gateway.limits import Limits
+from control.gateway.serve import Gateway
+from control.gateway.shared import Clock, shared
+from control.gateway.sweep import sweep
+from control.metering.spool import Close, Open, Record, Refused, SpoolWriter, record_of
+from control.models.sealing import digest_of
+from control.routes.snapshot import (
+    FORMAT,
+    Identities,
+    Identity,
+    ReplicaInfo,
+    Replicas,
+    RouteInfo,
+    Routes,
+    Scope,
+    TargetInfo,
+)
+
+KEY = "weir-" + "k" * 40
+NOWHERE = "redis://127.0.0.1:1/2"  # nothing listens there
+
+
+class Time:
+    """A clock that real time moves, and tests push forward."""
+
+    def __init__(self) -> None:
+        self.pushed_seconds = 0.0
+
+    def now(self) -> float:
+        return time.monotonic() + self.pushed_seconds
+
+    def wall(self) -> float:
+        return time.time() + self.pushed_seconds
+
+
+def identity(**changes) -> Identity:
+    given = {
+        "key_id": 9,
+        "tenant_id": 1,
+        "project_id": 4,
+        "tenant": "acme",
+        "project": "default",
+        "key": "ci",
+        "priority": "standard",
+        "scopes": (),
+        "routes": None,
+        "expires_at": None,
+    }
+    return Identity(**(given | changes))
+
+
+def target(deployment: str = "d", **changes) -> TargetInfo:
+    given = {"weight": 100, "version_id": 3, "model": "m", "served_name": "m"}
+    return TargetInfo(deployment, **({"context_tokens": None} | given | changes))
+
+
+def route(name: str = "chat", *targets: TargetInfo, **changes) -> RouteInfo:
+    given = {"stop": (), "output_tokens_default": None, "output_tokens_max": None}
+    return RouteInfo(name, 1_700_000_000, **(given | changes), targets=targets or (target(),))
+
+
+def replica(id_: int, port: int, **changes) -> ReplicaInfo:
+    given = {
+        "generation": 1,
+        "deployment": "d",
+        "host": "127.0.0.1",
+        "path": "",
+        "tls": False,
+        "served_name": "m",
+        "slots": 64,
+        "state": "ready",
+        "sealed_key": "",
+    }
+    return ReplicaInfo(id=id_, port=port, **(given | changes))
+
+
+class Place:
+    """`async with Place(tmp_path) as place:` and it listens on `place.port`."""
+
+    def __init__(
+        self, folder: Path, *, limits: dict | None = None, redis_url: str = NOWHERE, processes=1
+    ) -> None:
+        self.time = Time()
+        self.limits = dataclasses.replace(Limits(), **(limits or {}))
+        self.spool = SpoolWriter(folder, "worker-1")
+        self.shared = shared(
+            redis_url=redis_url,
+            processes=processes,
+            spool=self.spool,
+            limits=self.limits,
+            clock=Clock(self.time.now, self.time.wall),
+        )
+        self.gateway = Gateway(self.shared)
+        self.listener = Listener(self.gateway, self.limits)
+        self.identities = {digest_of(KEY): identity()}
+        self.know(route())
+        self.know_replicas()
+
+    def know(self, *routes: RouteInfo, scopes: dict[str, dict[str, int]] | None = None) -> None:
+        made = {id_: Scope(id_, limits) for id_, limits in (scopes or {}).items()}
+        keys = {
+            digest: msgspec.structs.replace(known, scopes=tuple(made))
+            for digest, known in self.identities.items()
+        }
+        self.gateway.know(
+            Identities(FORMAT, 1, keys, made), Routes(FORMAT, 1, {r.name: r for r in routes})
+        )
+        self.gateway.confirm(self.time.now())
+
+    def know_replicas(self, *replicas: ReplicaInfo, keys: dict[int, str] | None = None) -> None:
+        self.gateway.know_replicas(Replicas(FORMAT, 1, replicas), keys or {})
+
+    async def __aenter__(self) -> "Place":
+        self.port = await self.listener.listen("127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._sweeping = asyncio.create_task(self._sweep_fast())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._sweeping.cancel()
+        self.listener.stop_listening()
+        self.listener.close()
+        self.shared.replicas.close()
+        self.shared.counters.close()
+        await asyncio.sleep(0)
+        self.spool.close()
+
+    async def post(
+        self, body: object, path: str = "/v1/chat/completions", key: str = KEY, **headers: str
+    ) -> "Answer":
+        """`body` is sent as it is if it is bytes."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"authorization": f"Bearer {key}", "content-type": "application/json"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        return await self.request("POST", path, content=content, headers=sent)
+
+    async def get(self, path: str, key: str = KEY) -> "Answer":
+        return await self.request("GET", path, headers={"authorization": f"Bearer {key}"})
+
+    async def request(self, method: str, path: str, **how) -> "Answer":
+        async with httpx.AsyncClient(timeout=30) as client:
+            got = await client.request(method, self.url + path, **how)
+            return Answer(got.status_code, dict(got.headers), got.content)
+
+    def push(self, seconds: float) -> None:
+        """Let time pass, and what happens each second happen."""
+        self.time.pushed_seconds += seconds
+        self.sweep()
+
+    def sweep(self) -> None:
+        sweep(self.gateway, self.listener, self.time.now())
+
+    async def _sweep_fast(self) -> None:
+        while True:
+            await asyncio.sleep(0.02)
+            self.sweep()
+
+    def records(self) -> list[Record]:
+        files = sorted(self.spool.folder.glob("*.jsonl"))
+        return [record_of(line) for file in files for line in file.read_bytes().splitlines()]
+
+    def opens(self) -> list[Open]:
+        return [record for record in self.records() if isinstance(record, Open)]
+
+    def closes(self) -> list[Close]:
+        return [record for record in self.records() if isinstance(record, Close)]
+
+    def refusals(self) -> dict[str, int]:
+        self.shared.flush_refused()
+        refused = [record for record in self.records() if isinstance(record, Refused)]
+        return {r.code: sum(o.count for o in refused if o.code == r.code) for r in refused}
+
+    async def until(self, condition, seconds: float = 10) -> None:
+        """A hang guard, not a promise."""
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.005)
+
+
+def chat(text: str = "hello", **members) -> dict:
+    return {"model": "chat", "messages": [{"role": "user", "content": text}], **members}
+
+
+class Answer:
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self) -> dict:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> dict:
+        error = self.json()["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        return error
+
+    def events(self) -> list[bytes]:
+        return [part for part in self.body.split(b"\n\n") if part]
+
+    def text(self) -> str:
+        datas = [e.removeprefix(b"data: ") for e in self.events() if e.startswith(b"data: {")]
+        chunks = [c for data in datas for c in json.loads(data).get("choices", ())]
+        return "".join(c["delta"].get("content") or "" for c in chunks)
