@@ -51,8 +51,8 @@ class UsageEvent(models.Model):
             )
         ]
         indexes = [
-            models.Index(fields=["ended_at", "id"], name="usage_by_end"),
-            models.Index(fields=["version", "ended_at"], name="usage_by_version"),
+            models.Index(fields=["started_at", "id"], name="usage_by_start"),
+            models.Index(fields=["version", "started_at"], name="usage_by_version"),
         ]
 
     def __str__(self) -> str:

@@ -1,0 +1,146 @@
+"""`weir export usage`: one row per call, oldest first, exact amounts, no formulas."""
+
+import csv
+import io
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from control.checks import Refused
+from control.metering import exports
+from control.metering.exports import (
+    USAGE_COLUMNS,
+    UsageWanted,
+    harmless,
+    month,
+    usage_csv,
+    usage_csv_stream,
+)
+from control.metering.ingest import ship
+from control.metering.spool import SpoolWriter
+from control.models import UsageEvent
+from tests.metering.conftest import AT, a_house
+
+NOVEMBER = month("2026-11")
+
+
+def store(directory, *closes) -> None:
+    writer = SpoolWriter(directory, "gw-1")
+    for close in closes:
+        writer.append(close)
+    writer.close()
+    ship(directory, set(), AT)
+
+
+def rows(*, wanted: UsageWanted | None = None) -> list[dict]:
+    text = "".join(usage_csv(wanted or UsageWanted(*NOVEMBER)))
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_the_columns_and_a_row(house, tmp_path):
+    store(tmp_path, house.close("req_1", reasoning_tokens=5))
+    out = io.StringIO()
+    call_command("export", "usage", "--month", "2026-11", "--format", "csv", stdout=out)
+    assert out.getvalue() == (
+        "call_id,started_at,tenant,project,key,route,model,version,input_tokens,"
+        "cached_input_tokens,output_tokens,reasoning_tokens,outcome,currency,amount\n"
+        "req_1,2026-11-20T12:00:00.000Z,acme,default,ci,chat-small,gemma,v1,100,20,50,5,complete,"
+        "USD,0.000285\n"
+    )
+    assert tuple(out.getvalue().split("\n")[0].split(",")) == USAGE_COLUMNS
+
+
+def test_oldest_first_over_page_borders_also_at_one_instant(house, tmp_path, monkeypatch):
+    monkeypatch.setattr(exports, "PAGE_ROWS", 2)
+    seconds = [3, 1, 1, 1, 1, 2]
+    store(
+        tmp_path,
+        *(
+            house.close(f"req_{number}", started_at=AT.timestamp() + second)
+            for number, second in enumerate(seconds)
+        ),
+    )
+    told = [row["started_at"] for row in rows()]
+    assert told == sorted(told)
+    assert sorted(row["call_id"] for row in rows()) == [f"req_{n}" for n in range(6)]
+
+
+def test_a_month_is_half_open_and_in_utc(house, tmp_path):
+    since, until = NOVEMBER
+    moments = [since - timedelta(milliseconds=1), since, until - timedelta(milliseconds=1), until]
+    store(
+        tmp_path,
+        *(
+            house.close(f"req_{number}", started_at=at.timestamp())
+            for number, at in enumerate(moments)
+        ),
+    )
+    assert [row["call_id"] for row in rows()] == ["req_1", "req_2"]
+
+
+def test_m06_amounts_are_exact_and_never_have_an_exponent(house, tmp_path):
+    tiny = {"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0}
+    store(
+        tmp_path,
+        house.close("req_1", **tiny),
+        house.close("req_2", **tiny | {"input_tokens": 1}),
+        house.close("req_3", **tiny | {"output_tokens": 10**15}),
+    )
+    assert [row["amount"] for row in rows()] == ["0", "0.000001", "4000000000"]
+
+
+def test_calls_without_version_or_price_have_their_row(house, tmp_path):
+    store(tmp_path, house.close("req_1", version_id=None))
+    [row] = rows()
+    assert (row["model"], row["version"], row["currency"], row["amount"]) == ("", "", "", "0")
+
+
+@pytest.mark.parametrize("beginning", ["=", "+", "-", "@", "\t", "\r"])
+def test_names_that_begin_like_a_formula_are_made_harmless(beginning):
+    assert harmless(f"{beginning}1+1") == f"'{beginning}1+1"
+    assert harmless("acme") == "acme"
+
+
+def test_a_route_that_begins_like_a_formula_is_text_in_the_file(house, tmp_path):
+    store(tmp_path, house.close("req_1", route='=HYPERLINK("http://x","y")'))
+    assert rows()[0]["route"] == '\'=HYPERLINK("http://x","y")'
+
+
+def test_filters_by_name(house, tmp_path):
+    other = a_house("other")
+    store(tmp_path, house.close("req_1"), other.close("req_2"))
+    found = rows(wanted=UsageWanted(*NOVEMBER, tenant="other", model="gemma", route="chat-small"))
+    assert [row["call_id"] for row in found] == ["req_2"]
+    assert rows(wanted=UsageWanted(*NOVEMBER, key="nobody")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-13", "2026-00", "2026-1", "11-2026", "", "2026-11-01", "20２6-11", "1999-12"],
+)
+def test_a_bad_month_is_refused_with_the_right_form(text):
+    with pytest.raises(Refused, match="^month: "):
+        month(text)
+    with pytest.raises(CommandError, match="^--month: "):
+        call_command("export", "usage", "--month", text)
+
+
+def test_months_end_where_the_next_begins():
+    assert month("2026-12") == (datetime(2026, 12, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_console_streams_the_same_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(exports, "PAGE_ROWS", 1)
+    await exports.sync_to_async(fill)(tmp_path)
+    parts = [part async for part in usage_csv_stream(UsageWanted(*NOVEMBER))]
+    assert len(parts) == 4  # the header, two full pages, an empty one
+    plain = await exports.sync_to_async(lambda: "".join(usage_csv(UsageWanted(*NOVEMBER))))()
+    assert "".join(parts) == plain
+
+
+def fill(directory) -> None:
+    house = a_house()
+    store(directory, house.close("req_1"), house.close("req_2"))
+    assert UsageEvent.objects.count() == 2
