@@ -1,0 +1,224 @@
+"""What was used, charged and spent, as pages, the operators' API and the status command read it."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from django.db.models import Count, F, QuerySet, Sum
+from django.db.models.functions import TruncDay, TruncHour
+
+from control import checks
+from control.metering.exports import UsageWanted
+from control.metering.rules import amount_text
+from control.models import PICO_PER_TOKEN, CostRate, Price, RefusalCount, UsageEvent
+
+GROUPS = {
+    "model": F("version__model__name"),
+    "version": F("version__name"),
+    "tenant": F("tenant__name"),
+    "project": F("project__name"),
+    "key": F("key__name"),
+    "route": F("route"),
+    "outcome": F("outcome"),
+    "day": TruncDay("started_at", tzinfo=UTC),
+    "hour": TruncHour("started_at", tzinfo=UTC),
+}
+ROWS_MAX = 10_000
+TOKEN_CLASSES = (
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "delivered_tokens",
+)
+
+
+@dataclass(frozen=True)
+class Amount:
+    currency: str
+    text: str  # exact
+
+
+@dataclass(frozen=True)
+class UsageRow:
+    """Calls of one group; `group` has the values in the order that was asked for."""
+
+    group: tuple[str | datetime | None, ...]
+    calls: int
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    delivered_tokens: int
+    amounts: tuple[Amount, ...]
+
+
+@dataclass(frozen=True)
+class EventFacts:
+    """One call."""
+
+    call_id: str
+    started_at: datetime
+    ended_at: datetime
+    first_token_at: datetime | None
+    tenant: str
+    project: str
+    key: str
+    route: str
+    model: str
+    version: str
+    replica_id: int | None
+    endpoint: str
+    stream: bool
+    attempts: int
+    outcome: str
+    status: int
+    finish_reason: str
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    delivered_tokens: int
+    tokens_source: str
+    currency: str
+    amount: str
+
+    @property
+    def ttft_seconds(self) -> float | None:
+        begun = self.first_token_at
+        return (begun - self.started_at).total_seconds() if begun else None
+
+
+@dataclass(frozen=True)
+class PriceRow:
+    """Per million tokens, as it was written."""
+
+    model: str
+    currency: str
+    input: str
+    cached_input: str
+    output: str
+    valid_from: datetime
+
+
+def usage(wanted: UsageWanted, group_by: Sequence[str] = ("model",)) -> list[UsageRow]:
+    """Sums over the calls that started in the time asked for, one row per group, in its order."""
+    for name in group_by:
+        if name not in GROUPS:
+            raise checks.refuse("group", f"{name!r} is unknown: use {', '.join(GROUPS)}")
+    names = [f"by_{name}" for name in group_by]
+    expressions = {f"by_{name}": GROUPS[name] for name in group_by}
+    rows = (
+        _events(wanted)
+        .annotate(**expressions)
+        .values(*names, "currency")
+        .annotate(
+            calls=Count("pk"),
+            amount=Sum("amount_pico"),
+            **{f"sum_{name}": Sum(name) for name in TOKEN_CLASSES},
+        )
+        .order_by(*names, "currency")[:ROWS_MAX]
+    )
+    groups: dict[tuple, list[dict]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[name] for name in names)].append(row)
+    return [_usage_row(group, parts) for group, parts in groups.items()]
+
+
+def _usage_row(group: tuple, parts: list[dict]) -> UsageRow:
+    """Calls priced in two currencies, or not at all, are one row with an amount for each."""
+    return UsageRow(
+        group=group,
+        calls=sum(part["calls"] for part in parts),
+        **{name: int(sum(part[f"sum_{name}"] for part in parts)) for name in TOKEN_CLASSES},
+        amounts=tuple(
+            Amount(part["currency"], amount_text(part["amount"]))
+            for part in parts
+            if part["currency"]
+        ),
+    )
+
+
+def events(wanted: UsageWanted, *, first: int = 0, count: int = 100) -> list[EventFacts]:
+    """A span of calls, newest first."""
+    names = ("tenant__name", "project__name", "key__name", "version__model__name", "version__name")
+    plain = [name for name in EventFacts.__dataclass_fields__ if name not in _RENAMED]
+    rows = (
+        _events(wanted)
+        .order_by("-started_at", "-pk")
+        .values(*plain, *names, "amount_pico")[first : first + min(count, ROWS_MAX)]
+    )
+    return [
+        EventFacts(
+            **{name: row[name] for name in plain},
+            tenant=row["tenant__name"],
+            project=row["project__name"],
+            key=row["key__name"],
+            model=row["version__model__name"] or "",
+            version=row["version__name"] or "",
+            amount=amount_text(row["amount_pico"]),
+        )
+        for row in rows
+    ]
+
+
+_RENAMED = frozenset({"tenant", "project", "key", "model", "version", "amount"})
+
+
+def events_count(wanted: UsageWanted) -> int:
+    return _events(wanted).count()
+
+
+def refusals(since: datetime, until: datetime) -> list[tuple[str, str, int]]:
+    """(tenant, code, calls) refused before admission; the tenant is empty without a valid key."""
+    rows = RefusalCount.objects.filter(minute__gte=since, minute__lt=until)
+    sums = rows.values("tenant_name", "code").annotate(calls=Sum("count"))
+    found = sums.order_by("tenant_name", "code")[:ROWS_MAX]
+    return [(row["tenant_name"], row["code"], row["calls"]) for row in found]
+
+
+def prices(at: datetime) -> list[PriceRow]:
+    """The entries in force, one per model."""
+    rows = (
+        Price.objects.filter(valid_from__lte=at)
+        .select_related("model")
+        .order_by("model__name", "-valid_from", "-pk")
+        .distinct("model__name")[:ROWS_MAX]
+    )
+    return [
+        PriceRow(
+            model=row.model.name,
+            currency=row.currency,
+            input=_per_million(row.input_pico),
+            cached_input=_per_million(row.cached_input_pico),
+            output=_per_million(row.output_pico),
+            valid_from=row.valid_from,
+        )
+        for row in rows
+    ]
+
+
+def cost_rates(at: datetime) -> list[CostRate]:
+    """The entries in force, one per glob."""
+    rows = CostRate.objects.filter(valid_from__lte=at)
+    return list(rows.order_by("device", "-valid_from", "-pk").distinct("device")[:ROWS_MAX])
+
+
+def _per_million(pico: int) -> str:
+    return f"{(Decimal(pico) / PICO_PER_TOKEN).normalize():f}"
+
+
+def _events(wanted: UsageWanted) -> QuerySet[UsageEvent]:
+    names = {
+        "tenant__name": wanted.tenant,
+        "key__name": wanted.key,
+        "version__model__name": wanted.model,
+        "route": wanted.route,
+    }
+    return UsageEvent.objects.filter(
+        started_at__gte=wanted.since,
+        started_at__lt=wanted.until,
+        **{name: value for name, value in names.items() if value},
+    )

@@ -1,0 +1,76 @@
+"""Device time of replicas, hour by hour: what was held, and what of it had a running call."""
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+
+from django.db import connection
+
+HOUR = timedelta(hours=1)
+FLUSH_SECONDS = 10.0
+GAP_SECONDS_MAX = 60.0  # a longer silence is not counted: nobody saw what happened in it
+ADD = (
+    "INSERT INTO control_replicause (replica_id, hour, device_seconds, busy_seconds)"
+    " VALUES (%s, %s, %s, %s) ON CONFLICT (replica_id, hour) DO UPDATE SET"
+    " device_seconds = control_replicause.device_seconds + excluded.device_seconds,"
+    " busy_seconds = control_replicause.busy_seconds + excluded.busy_seconds"
+)
+
+
+def add_use(replica_id: int, hour: datetime, device_seconds: float, busy_seconds: float) -> None:
+    """Add to what is counted of this hour already."""
+    busy = min(max(busy_seconds, 0.0), device_seconds)
+    with connection.cursor() as cursor:
+        cursor.execute(ADD, [replica_id, hour_of(hour), max(device_seconds, 0.0), busy])
+
+
+def hour_of(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+class UseMeter:
+    """Adds up in memory and writes every 10 s; kill -9 loses at most those.
+
+    `devices` is how much of devices a replica holds: 2 for two cards of its own, 0.25 for a
+    quarter of one card's memory. The time is counted as busy if a call runs at its end.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, datetime] = {}
+        self._held: dict[tuple[int, datetime], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._flushed_at: datetime | None = None
+
+    def note(self, replica_id: int, devices: float, is_busy: bool, at: datetime) -> None:
+        """Call it once a second for each replica that holds a device."""
+        before = self._seen.get(replica_id)
+        self._seen[replica_id] = at
+        if before is None or not 0 < (at - before).total_seconds() <= GAP_SECONDS_MAX:
+            return
+        for hour, seconds in _by_hour(before, at):
+            held = self._held[replica_id, hour]
+            held[0] += seconds * devices
+            held[1] += seconds * devices if is_busy else 0.0
+
+    def forget(self, replica_id: int) -> None:
+        """The replica gave its devices back."""
+        self._seen.pop(replica_id, None)
+
+    def flush(self, at: datetime, *, now: bool = False) -> None:
+        """Write what has added up. What cannot be written is kept for the next time."""
+        if self._flushed_at is None:
+            self._flushed_at = at
+        if not now and (at - self._flushed_at).total_seconds() < FLUSH_SECONDS:
+            return
+        self._flushed_at = at
+        for key in sorted(self._held):
+            add_use(*key, *self._held[key])
+            del self._held[key]
+
+
+def _by_hour(begin: datetime, end: datetime) -> list[tuple[datetime, float]]:
+    parts = []
+    while begin < end:
+        hour = hour_of(begin)
+        until = min(end, hour + HOUR)
+        parts.append((hour, (until - begin).total_seconds()))
+        begin = until
+    return parts
