@@ -12,6 +12,9 @@ class Node(models.Model):
     identity = models.CharField(max_length=255, help_text="Machine id + WEIR_HOME of the claimant")
     address = models.GenericIPAddressField(default="127.0.0.1")
     state = models.CharField(max_length=16, default=NodeState.READY)
+    state_at = models.DateTimeField(
+        null=True, blank=True, help_text="A silence counts from when it was noticed"
+    )
     cordoned = models.BooleanField(default=False)
     labels = models.JSONField(default=dict, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)

@@ -31,7 +31,7 @@ def carry_out(action: Action, *, by: str, at: datetime) -> bool:
         case Start():
             return start(action, by=by, at=at)
         case MoveNode():
-            return _move_node(action)
+            return _move_node(action, at=at)
         case BackOff():
             rows = Deployment.objects.filter(pk=action.deployment_id)
             return bool(rows.update(launch_after=action.launch_after, note=action.note))
@@ -136,6 +136,6 @@ def _fail(replica: Replica, action: Fail, *, by: str, at: datetime) -> bool:
     return True
 
 
-def _move_node(action: MoveNode) -> bool:
+def _move_node(action: MoveNode, *, at: datetime) -> bool:
     rows = Node.objects.filter(pk=action.node_id, state=action.old)
-    return bool(rows.update(state=action.new, note=action.reason))
+    return bool(rows.update(state=action.new, state_at=at, note=action.reason))

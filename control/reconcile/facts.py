@@ -37,7 +37,7 @@ def world(at: datetime) -> World:
         deployments=tuple(_deployment(row, live[row.pk], ended[row.pk]) for row in rows),
         nodes=tuple(placement.nodes(at)),
         heartbeats=tuple(
-            Heartbeat(node.pk, node.name, NodeState(node.state), node.heartbeat_at)
+            Heartbeat(node.pk, node.name, NodeState(node.state), node.heartbeat_at, node.state_at)
             for node in Node.objects.exclude(state=NodeState.REMOVED).order_by("pk")
         ),
     )

@@ -23,6 +23,8 @@ from control.reconcile.world import (
 )
 from control.states import DeploymentState, NodeState, ReplicaState
 
+PROBES_GOOD = 2
+PROBES_BAD = 3
 _COMING = (
     ReplicaState.PREPARING,
     ReplicaState.STARTING,
@@ -84,14 +86,18 @@ def backoff_seconds(failed: int, deployment_id: int, policy: Policy) -> float:
 def _node_state(node: Heartbeat, world: World) -> tuple[NodeState, str]:
     if node.state is NodeState.REMOVED or node.at is None:
         return node.state, ""
-    silent = (world.at - node.at).total_seconds()
-    if silent <= world.policy.unknown_seconds:
+    policy, silent = world.policy, (world.at - node.at).total_seconds()
+    if silent <= policy.unknown_seconds:
         return NodeState.READY, "its heartbeat is back"
-    if silent <= world.policy.lost_seconds or node.state is NodeState.READY:
-        # From ready it is unknown first, however long the silence: one step at a time.
-        worse = NodeState.LOST if node.state is NodeState.LOST else NodeState.UNKNOWN
-        return worse, f"no heartbeat for {world.policy.unknown_seconds:.0f} s"
-    return NodeState.LOST, f"no heartbeat for {world.policy.lost_seconds:.0f} s"
+    if node.state is NodeState.LOST:
+        return node.state, ""
+    # After an outage of the database or of control every heartbeat is old, and all nodes would
+    # be lost at once: a silence counts only as far as it was watched.
+    watched = (world.at - node.state_at).total_seconds() if node.state_at else 0.0
+    unknown = node.state is NodeState.UNKNOWN
+    if unknown and watched >= policy.lost_seconds - policy.unknown_seconds:
+        return NodeState.LOST, f"no heartbeat for {policy.lost_seconds:.0f} s"
+    return NodeState.UNKNOWN, f"no heartbeat for {policy.unknown_seconds:.0f} s"
 
 
 def _gone(deployment: DeploymentFacts, world: World) -> Action | None:
@@ -213,13 +219,41 @@ def _wanted(deployment: DeploymentFacts) -> int:
 
 def _counted(deployment: DeploymentFacts) -> tuple[list[ReplicaFacts], list[ReplicaFacts]]:
     """Replicas that serve or will: of the wanted version, and of another one."""
-    leaving = (ReplicaState.DRAINING, ReplicaState.LOST)
-    serving = [replica for replica in deployment.replicas if replica.state not in leaving]
+    serving = [replica for replica in deployment.replicas if _counts(replica)]
     current = [replica for replica in serving if replica.is_current]
     return current, [replica for replica in serving if not replica.is_current]
+
+
+def _counts(replica: ReplicaFacts) -> bool:
+    if replica.state is ReplicaState.LOST:
+        # Its node is back and looks after it this moment: either it runs on, or it is ended.
+        return replica.node_state is NodeState.READY
+    return replica.state is not ReplicaState.DRAINING
 
 
 def _least_missed(replica: ReplicaFacts) -> tuple[bool, int]:
     """Those not ready first, newest first; then the oldest launch."""
     ready = replica.state is ReplicaState.READY
     return ready, replica.generation if ready else -replica.generation
+
+
+@dataclass(frozen=True)
+class Streak:
+    """Probes of an external engine in a row."""
+
+    good: int = 0
+    bad: int = 0
+
+
+def streak(before: Streak | None, good: bool) -> Streak:
+    before = before or Streak()
+    return Streak(good=before.good + 1) if good else Streak(bad=before.bad + 1)
+
+
+def after_probe(state: ReplicaState, row: Streak) -> ReplicaState | None:
+    """Where an external engine's replica moves, if anywhere."""
+    if row.good >= PROBES_GOOD and state in (ReplicaState.STARTING, ReplicaState.UNHEALTHY):
+        return ReplicaState.READY
+    if row.bad >= PROBES_BAD and state is ReplicaState.READY:
+        return ReplicaState.UNHEALTHY
+    return None

@@ -25,6 +25,7 @@ class Heartbeat:
     name: str
     state: NodeState
     at: datetime | None
+    state_at: datetime | None = None
 
 
 @dataclass(frozen=True)

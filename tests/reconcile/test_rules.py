@@ -202,22 +202,33 @@ def test_an_external_engine_has_one_replica_and_no_device():
 
 
 @pytest.mark.parametrize(
-    ("state", "silent_seconds", "new"),
+    ("state", "silent_seconds", "watched_seconds", "new"),
     [
-        ("ready", 14, "ready"),
-        ("ready", 16, "unknown"),
-        ("unknown", 16, "unknown"),
-        ("unknown", 61, "lost"),
-        ("ready", 300, "unknown"),
-        ("lost", 300, "lost"),
-        ("lost", 1, "ready"),
-        ("unknown", 1, "ready"),
-        ("removed", 1, "removed"),
+        ("ready", 14, 900, "ready"),
+        ("ready", 16, 900, "unknown"),
+        ("unknown", 16, 1, "unknown"),
+        ("unknown", 60, 45, "lost"),
+        ("ready", 300, 900, "unknown"),
+        ("lost", 300, 240, "lost"),
+        ("lost", 1, 240, "ready"),
+        ("unknown", 1, 10, "ready"),
+        ("removed", 1, 900, "removed"),
     ],
 )
-def test_nodes_are_unknown_after_15_seconds_and_lost_after_60(state, silent_seconds, new):
-    node = Heartbeat(1, "n1", NodeState(state), ago(silent_seconds))
+def test_nodes_are_unknown_after_15_seconds_and_lost_after_60(
+    state, silent_seconds, watched_seconds, new
+):
+    node = Heartbeat(1, "n1", NodeState(state), ago(silent_seconds), ago(watched_seconds))
     moves = plan(World(AT, heartbeats=(node,)))
     assert [move.new for move in moves if isinstance(move, MoveNode)] == (
         [] if new == state else [NodeState(new)]
     )
+
+
+def test_after_an_outage_of_the_database_no_node_is_lost_unwatched():
+    node = Heartbeat(1, "n1", NodeState.UNKNOWN, ago(7200), ago(10))
+    assert plan(World(AT, heartbeats=(node,))) == []
+
+
+def test_a_lost_replica_whose_node_is_back_is_not_replaced_before_it_was_looked_at():
+    assert only(a_deployment(1, a_replica("lost"))) is None
