@@ -1,28 +1,32 @@
 """What a node does with one launch: prepare, start, stop; each may run twice and late."""
 
 import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
 import httpx
 from celery import shared_task
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.utils import timezone
-from engines.kinds import KINDS
 
 from control.fleet import engine_http, launch, orders
 from control.models import IllegalMove, Replica, Reservation
 from control.placement import actions as placement
 from control.placement.rules import Unplaced
-from control.states import REPLICA_FINAL, ReplicaState, ReservationState
+from control.states import REPLICA_FINAL, REPLICA_ON_NODE, ReplicaState, ReservationState
 from engines import runtime, supervisor, weights
+from engines.kinds import KINDS
 from engines.spec import BadSpec, EngineLoad, Install
 
 SETTLE_SECONDS = 2  # until every gateway has heard that a replica drains
 STOP_GRACE_SECONDS = 15
 STARTING_STOP_GRACE_SECONDS = 5  # an engine that starts loses SIGTERM: it is killed after this
 DETAIL_CHARACTERS_MAX = 1000
+DRAIN_AT_STOP_SECONDS_MAX = 30
+STOPS_AT_ONCE = 8
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +34,11 @@ log = logging.getLogger(__name__)
 @shared_task(name=orders.PREPARE)
 def prepare_replica(replica_id: int) -> None:
     """One look: engine installed, weights here, memory booked by measure; then start."""
-    replica, at = _mine(replica_id), timezone.now()
+    replica, at = mine(replica_id), timezone.now()
     if replica is None or replica.state not in (ReplicaState.PLACED, ReplicaState.PREPARING):
         return
     if replica.state == ReplicaState.PLACED and not replica.move(
-        ReplicaState.PREPARING, reason=f"taken by node {replica.node}", by=_by(), at=at
+        ReplicaState.PREPARING, reason=f"taken by node {replica.node}", by=by(), at=at
     ):
         return
     ready = _files(replica, at)
@@ -45,24 +49,24 @@ def prepare_replica(replica_id: int) -> None:
 @shared_task(name=orders.START)
 def start_replica(replica_id: int) -> None:
     """Launch the engine and return; what becomes of it is seen by the watch."""
-    replica, at = _mine(replica_id), timezone.now()
+    replica, at = mine(replica_id), timezone.now()
     if replica is None or replica.state != ReplicaState.PREPARING:
         return
     files = _files(replica, at)
     if files is None:
         return
     try:
-        if launch.claim(replica, by=_by(), reason="its files are here", at=at):
+        if launch.claim(replica, by=by(), reason="its files are here", at=at):
             _launch(replica, *files)
     except (launch.NoPort, BadSpec, supervisor.EngineError, OSError) as error:
         retry = not isinstance(error, BadSpec)
-        _fail(replica, "launch", str(error), retry=retry, at=timezone.now())
+        fail(replica, "launch", str(error), retry=retry, at=timezone.now())
 
 
 @shared_task(name=orders.STOP)
 def stop_replica(replica_id: int) -> None:
     """Stop what drains and is idle, or what has failed; give its memory back when it is gone."""
-    replica, at = _mine(replica_id), timezone.now()
+    replica, at = mine(replica_id), timezone.now()
     if replica is None or not _may_stop(replica, at):
         return
     served = replica.ready_at is not None
@@ -82,7 +86,7 @@ def stop_replica(replica_id: int) -> None:
 def _ended(replica: Replica, at: datetime) -> None:
     with transaction.atomic():
         if replica.state == ReplicaState.DRAINING and not replica.move(
-            ReplicaState.STOPPED, reason="its calls ended, its processes are gone", by=_by(), at=at
+            ReplicaState.STOPPED, reason="its calls ended, its processes are gone", by=by(), at=at
         ):
             return
         placement.release(replica, at=at)
@@ -139,7 +143,7 @@ def _arrived(replica: Replica, cause: str, what: str, found: Install, at: dateti
     if found.state == "done":
         return True
     if found.state == "failed":
-        _fail(replica, cause, found.detail, retry=True, at=at)
+        fail(replica, cause, found.detail, retry=True, at=at)
         return False
     progress = {
         "phase": what[:64],
@@ -159,7 +163,7 @@ def _memory(replica: Replica, folder: str, at: datetime) -> bool:
         return True
     booked = launch.book_what_was_measured(replica, at=at)
     if isinstance(booked, Unplaced):
-        _fail(replica, "memory_estimate", f"measured: {booked}", retry=True, at=at)
+        fail(replica, "memory_estimate", f"measured: {booked}", retry=True, at=at)
         return False
     return True
 
@@ -175,19 +179,55 @@ def _launch(replica: Replica, runtime_path: Path, weights_path: str) -> None:
         supervisor.stop(folder, 0)
 
 
-def _fail(replica: Replica, cause: str, reason: str, *, retry: bool, at: datetime) -> None:
+def fail(replica: Replica, cause: str, reason: str, *, at: datetime, retry: bool = True) -> None:
+    """What is left of it is ended at once; its memory is given back when it is gone."""
     try:
-        replica.move(ReplicaState.FAILED, reason=reason, by=_by(), at=at, cause=cause, retry=retry)
+        replica.move(ReplicaState.FAILED, reason=reason, by=by(), at=at, cause=cause, retry=retry)
     except IllegalMove:
         return
     stop_replica(replica.pk)
 
 
-def _mine(replica_id: int) -> Replica | None:
+def mine(replica_id: int) -> Replica | None:
     """A late message may name a launch that is on another node, or is gone."""
     rows = Replica.objects.select_related("node", "deployment", "version__model")
     return rows.filter(pk=replica_id, node__name=settings.WEIR_NODE_NAME).first()
 
 
-def _by() -> str:
+def by() -> str:
     return f"node {settings.WEIR_NODE_NAME}"
+
+
+def stop_engines(*, reason: str, at: datetime) -> set[int]:
+    """All engines of this home, also when the database is away; returns pids that stay."""
+    draining = _drain_all(reason, at)
+    deadline = time.monotonic() + DRAIN_AT_STOP_SECONDS_MAX
+    while time.monotonic() < deadline and any(map(_has_calls, draining)):
+        time.sleep(0.2)
+    folders = sorted((settings.WEIR_HOME / "engines").glob("replica-*"))
+    with ThreadPoolExecutor(STOPS_AT_ONCE) as pool:
+        ends = list(pool.map(lambda folder: supervisor.stop(folder, STOP_GRACE_SECONDS), folders))
+    left = {folder: end.left_pids for folder, end in zip(folders, ends, strict=True)}
+    for replica in draining:
+        if not left.get(launch.folder_of(replica)):
+            _ended(replica, at)
+    return {pid for pids in left.values() for pid in pids}
+
+
+def _drain_all(reason: str, at: datetime) -> list[Replica]:
+    """Rows say first that they drain, so that no gateway sends another call."""
+    rows = Replica.objects.select_related("node", "deployment", "version__model")
+    try:
+        own = list(rows.filter(node__name=settings.WEIR_NODE_NAME, state__in=REPLICA_ON_NODE))
+        for replica in own:
+            if replica.state != ReplicaState.DRAINING:
+                replica.move(ReplicaState.DRAINING, reason=reason, by=by(), at=at, drain_by=at)
+    except DatabaseError as error:
+        log.warning("engines are stopped without telling the database: %s", error)
+        return []
+    return own
+
+
+def _has_calls(replica: Replica) -> bool:
+    load = load_of(replica) if replica.ready_at else None
+    return load is not None and load.running + load.waiting > 0

@@ -1,0 +1,206 @@
+"""One look at one launched engine: signs, verdict, move."""
+
+import logging
+from datetime import datetime
+from typing import assert_never
+
+from django.conf import settings
+
+from control.fleet import engine_http, launch, node_tasks
+from control.fleet.health import rules
+from control.fleet.health.rules import (
+    Advance,
+    Canary,
+    Died,
+    History,
+    Hung,
+    NeverLaunched,
+    Returned,
+    Signs,
+    Stay,
+    Unwell,
+    WarmUp,
+    Well,
+)
+from control.models import IllegalMove, Replica
+from control.states import REPLICA_BEFORE_READY, ReplicaState
+from control.telemetry.publish import Publisher
+from control.telemetry.sample import EngineAddress, EngineReader, Unread
+from engines import supervisor
+from engines.kinds import KINDS
+from engines.spec import EngineLoad, EngineRecord, Phase
+
+WARM_UP_SECONDS = 120
+CANARY_SECONDS = 30
+RETURN_SECONDS = 60  # for an engine that was thought lost to answer again
+LOG_EVERY_SECONDS = 5
+LOG_LINES = 40
+LOG_CHARACTERS_MAX = 8000
+
+log = logging.getLogger(__name__)
+
+
+class Engines:
+    """Remembers earlier looks and the identity of processes, to read how they ended."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._reader = EngineReader()
+        self._histories: dict[int, History] = {}
+        self._records: dict[int, EngineRecord] = {}
+        self._logged_at: dict[int, datetime] = {}
+
+    def forget(self, replica_id: int) -> None:
+        for memory in (self._histories, self._records, self._logged_at):
+            memory.pop(replica_id, None)
+
+    def look(self, replica: Replica, at: datetime) -> None:
+        signs = self._signs(replica, at)
+        history = rules.remember(self._histories.get(replica.pk, History()), signs, at)
+        self._histories[replica.pk] = history
+        state = ReplicaState(replica.state)
+        verdict = rules.judge(state, signs, history, at, settings.WEIR_HANG_SECONDS)
+        self._keep_log(replica, at, due=not isinstance(verdict, Stay))
+        try:
+            self._carry_out(verdict, replica, signs, at)
+        except IllegalMove as error:
+            log.info("%s has moved on: %s", replica, error)
+
+    def measure(self, replica: Replica, at: datetime) -> EngineLoad | None:
+        """Read its load and share it with whoever watches; None if it does not answer."""
+        where = engine_http.address(replica)
+        parse = KINDS[replica.version.engine["kind"]].parse_metrics
+        engine = EngineAddress(replica.pk, str(replica), where.url, where.key, parse)
+        sample = self._reader.read(engine, at.timestamp())
+        if isinstance(sample, Unread):
+            return None
+        self._publisher.share([sample])
+        return self._reader.load(replica.pk)
+
+    def _signs(self, replica: Replica, at: datetime) -> Signs:
+        folder = launch.folder_of(replica)
+        record = supervisor.adopt(folder)
+        if record is None or record.generation != replica.generation:
+            return Signs(alive=False, launched=replica.pid is not None)
+        self._records[replica.pk] = record
+        starting = replica.state in REPLICA_BEFORE_READY
+        kind = KINDS[replica.version.engine["kind"]]
+        return Signs(
+            alive=True,
+            phase=kind.read_phase(supervisor.log_text(folder)) if starting else None,
+            answers=engine_http.health(engine_http.address(replica)).good,
+            load=None if starting else self.measure(replica, at),
+        )
+
+    def _carry_out(
+        self, verdict: rules.Verdict, replica: Replica, signs: Signs, at: datetime
+    ) -> None:
+        match verdict:
+            case Stay():
+                _progress(replica, signs.phase, at)
+            case Advance(to=to):
+                reason = signs.phase.detail if signs.phase else "its log says so"
+                _move(replica, to, reason, at, **_shown(signs.phase), progress_at=at)
+            case WarmUp():
+                _warm_up(replica, at)
+            case Canary():
+                self._canary(replica, at)
+            case Unwell(reason=reason) | Well(reason=reason):
+                unwell = isinstance(verdict, Unwell)
+                to = ReplicaState.UNHEALTHY if unwell else ReplicaState.READY
+                _move(replica, to, reason, at)
+            case Returned(well=well):
+                _returned(replica, at, well=well)
+            case Died() | Hung() | NeverLaunched():
+                self._ended(verdict, replica, at)
+            case _:
+                assert_never(verdict)
+
+    def _canary(self, replica: Replica, at: datetime) -> None:
+        answer = engine_http.one_token(engine_http.address(replica), CANARY_SECONDS)
+        history = self._histories[replica.pk]
+        self._histories[replica.pk] = rules.after_canary(history, answer.good, at)
+
+    def _ended(self, verdict: Died | Hung | NeverLaunched, replica: Replica, at: datetime) -> None:
+        if replica.state == ReplicaState.LOST:
+            reason = "its engine was gone when the node came back"
+            _move(replica, ReplicaState.STOPPED, reason, at)
+            node_tasks.stop_replica(replica.pk)
+            return
+        match verdict:
+            case NeverLaunched():
+                if (at - replica.state_at).total_seconds() < rules.LAUNCH_SECONDS:
+                    return
+                node_tasks.fail(replica, "not_launched", "no process was started", at=at)
+            case Hung(reason=reason):
+                node_tasks.fail(replica, "hung", reason, at=at)
+            case Died():
+                self._died(replica, at)
+
+    def _died(self, replica: Replica, at: datetime) -> None:
+        record = self._records.get(replica.pk)
+        code = supervisor.exit_code(record) if record else None
+        text = supervisor.log_text(launch.folder_of(replica))
+        cause = KINDS[replica.version.engine["kind"]].read_cause(text, code)
+        node_tasks.fail(replica, cause.code, cause.detail, retry=cause.retry, at=at)
+
+    def _keep_log(self, replica: Replica, at: datetime, *, due: bool) -> None:
+        last = self._logged_at.get(replica.pk)
+        if not due and last and (at - last).total_seconds() < LOG_EVERY_SECONDS:
+            return
+        self._logged_at[replica.pk] = at
+        supervisor.trim_log(launch.folder_of(replica))
+        lines = supervisor.log_tail(launch.folder_of(replica), LOG_LINES)
+        text = "\n".join(lines).replace("\0", "")[-LOG_CHARACTERS_MAX:]
+        changed = Replica.objects.filter(pk=replica.pk).exclude(log_tail=text)
+        fields = {"log_tail": text}
+        if replica.state in REPLICA_BEFORE_READY:
+            fields["progress_at"] = at  # a log that grows is progress too (E03)
+        changed.update(**fields)
+
+
+def _warm_up(replica: Replica, at: datetime) -> None:
+    """A real call proves the model and compiles what the first tenant would wait for."""
+    where = engine_http.address(replica)
+    answer = engine_http.probe(where)
+    if answer.good:
+        answer = engine_http.one_token(where, WARM_UP_SECONDS)
+    if not answer.good:
+        Replica.objects.filter(pk=replica.pk).exclude(reason=answer.reason).update(
+            reason=answer.reason
+        )
+        return
+    load = node_tasks.load_of(replica)
+    _move(
+        replica,
+        ReplicaState.READY,
+        "answered a call of one token",
+        at,
+        phase="ready",
+        progress_percent=100,
+        kv_tokens=load.kv_cache_tokens if load else None,
+    )
+
+
+def _returned(replica: Replica, at: datetime, *, well: bool) -> None:
+    if well:
+        _move(replica, ReplicaState.READY, "its node is back and it ran on", at)
+    elif (at - replica.state_at).total_seconds() > RETURN_SECONDS:
+        _move(replica, ReplicaState.DRAINING, "its node is back, but it does not answer", at)
+
+
+def _progress(replica: Replica, phase: Phase | None, at: datetime) -> None:
+    """Written when it moved; the instant is what a stall is measured by."""
+    if phase is None:
+        return
+    shown = _shown(phase)
+    rows = Replica.objects.filter(pk=replica.pk, state=replica.state)
+    rows.exclude(**shown).update(**shown, reason=phase.detail, progress_at=at)
+
+
+def _shown(phase: Phase | None) -> dict:
+    return {"phase": phase.name, "progress_percent": phase.percent} if phase else {}
+
+
+def _move(replica: Replica, to: ReplicaState, reason: str, at: datetime, **fields) -> bool:
+    return replica.move(to, reason=reason, by=node_tasks.by(), at=at, **fields)

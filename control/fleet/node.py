@@ -1,0 +1,76 @@
+"""A node joins under its name, and sees to it that nobody else has it."""
+
+import fcntl
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from control.models import Node
+from control.states import NodeState
+
+_MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+
+log = logging.getLogger(__name__)
+
+
+class NameTaken(Exception):
+    """The name belongs to another machine or another home; says what to do."""
+
+
+def identity() -> str:
+    """Machine id and home: what makes this node the same after a restart."""
+    for path in _MACHINE_IDS:
+        with suppress(OSError):
+            if found := path.read_text().strip():
+                return f"{found}:{settings.WEIR_HOME}"
+    return f"no-machine-id:{settings.WEIR_HOME}"
+
+
+def join(name: str) -> Node:
+    """Take the name, or the place one had before; raise NameTaken if it is another's."""
+    with transaction.atomic():
+        node, made = Node.objects.select_for_update().get_or_create(
+            name=name, defaults={"identity": identity(), "address": settings.WEIR_NODE_ADDRESS}
+        )
+        if not made and node.identity != identity() and node.state != NodeState.REMOVED:
+            raise NameTaken(
+                f"node name {name!r} is taken by another machine or home ({node.identity}): "
+                "choose another with WEIR_NODE_NAME, or remove that node if it will not return"
+            )
+        rows = Node.objects.filter(pk=node.pk)
+        rows.update(
+            identity=identity(),
+            address=settings.WEIR_NODE_ADDRESS,
+            heartbeat_at=Now(),
+            state=NodeState.READY,
+            state_at=Now(),
+            note="" if made else "it has joined again",
+        )
+    node.refresh_from_db()
+    return node
+
+
+def heartbeat(node: Node) -> bool:
+    """By the database's clock, as reconcile reads it. False: the name is no longer ours."""
+    ours = Node.objects.filter(pk=node.pk, identity=node.identity)
+    return bool(ours.exclude(state=NodeState.REMOVED).update(heartbeat_at=Now()))
+
+
+def hold_home() -> IO[str]:
+    """One node worker to a home: the lock ends with the process. Raise NameTaken otherwise."""
+    path = settings.WEIR_HOME / "node.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise NameTaken(
+            f"another node worker runs in {settings.WEIR_HOME}: stop it, or use another WEIR_HOME"
+        ) from None
+    return file

@@ -1,0 +1,143 @@
+"""A node's eyes: each second its heartbeat, its devices, and a look at each of its launches."""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
+from threading import Event, Lock, Thread
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import Q
+from django.utils import timezone
+
+from control.fleet import devices, launch, looks, node_tasks
+from control.fleet import node as nodes
+from control.models import Node, Replica
+from control.states import REPLICA_FINAL, REPLICA_LIVE, ReplicaState, ReservationState
+from control.telemetry.publish import Publisher
+from engines import gpu, supervisor
+
+BEAT_SECONDS = 1.0
+LOOKS_AT_ONCE = 6
+ORPHANS_EVERY_BEATS = 30
+FOLDERS_KEPT = timedelta(hours=24)
+
+log = logging.getLogger(__name__)
+
+
+class Watch:
+    """What it remembers between looks may be lost at any time: rows and processes are the truth."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._publisher = Publisher()
+        self._engines = looks.Engines(self._publisher)
+        self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
+        self._busy: set[str] = set()
+        self._lock = Lock()
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="watch", daemon=True)
+        self._beats = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=10)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(BEAT_SECONDS):
+            try:
+                self._beat(timezone.now())
+            except DatabaseError as error:
+                log.warning("the node cannot reach the database: %s", error)
+                connection.close()
+
+    def _beat(self, at: datetime) -> None:
+        """Turns run beside each other: a hanging driver or engine delays only its own."""
+        if not nodes.heartbeat(self.node):
+            log.error("node %s was removed or claimed by another: restart it", self.node)
+        self._turn("devices", self.read_devices)
+        if self._beats % ORPHANS_EVERY_BEATS == 0:
+            self._turn("leftovers", self.clear_leftovers)
+        self._beats += 1
+        for replica_id in self.launches():
+            self._turn(f"replica {replica_id}", self.look, replica_id)
+
+    def launches(self) -> list[int]:
+        """All that may have a process or a booking here."""
+        held = Q(reservations__state=ReservationState.HELD)
+        rows = Replica.objects.filter(node=self.node)
+        return list(
+            rows.filter(Q(state__in=REPLICA_LIVE) | held)
+            .order_by("pk")
+            .distinct()
+            .values_list("pk", flat=True)
+        )
+
+    def look(self, replica_id: int) -> None:
+        replica = node_tasks.mine(replica_id)
+        if replica is None:
+            return
+        if replica.state in (ReplicaState.PLACED, ReplicaState.PREPARING):
+            node_tasks.prepare_replica(replica_id)
+        elif replica.state == ReplicaState.DRAINING:
+            self._engines.measure(replica, timezone.now())
+            node_tasks.stop_replica(replica_id)
+        elif replica.state in REPLICA_FINAL:
+            node_tasks.stop_replica(replica_id)
+            self._engines.forget(replica_id)
+        else:
+            self._engines.look(replica, timezone.now())
+
+    def read_devices(self) -> None:
+        readings = devices.named(gpu.read(), self.node)
+        ours = devices.used_by(readings, self._our_pids())
+        at = timezone.now()
+        devices.record(self.node, readings, ours, at)
+        self._publisher.share(devices.samples(self.node, readings, at))
+
+    def clear_leftovers(self) -> None:
+        """End engines of this home that no row knows, and forget folders of long ended ones."""
+        known = set(Replica.objects.filter(node=self.node).values_list("pk", flat=True))
+        home = str(settings.WEIR_HOME)
+        if found := supervisor.orphans(home, known):
+            log.warning("ending processes of engines that no replica knows: %s", found)
+            supervisor.end_orphans(home, known, node_tasks.STOP_GRACE_SECONDS)
+        old = Replica.objects.filter(
+            node=self.node, state__in=REPLICA_FINAL, ended_at__lt=timezone.now() - FOLDERS_KEPT
+        )
+        for replica in old.exclude(reservations__state=ReservationState.HELD):
+            folder = launch.folder_of(replica)
+            if folder.exists():
+                supervisor.forget(folder)
+
+    def _our_pids(self) -> set[int]:
+        pids = set()
+        for folder in (settings.WEIR_HOME / "engines").glob("replica-*"):
+            if record := supervisor.adopt(folder):
+                pids |= {process.pid for process in supervisor.members(record)}
+        return pids
+
+    def _turn(self, name: str, function: Callable, *arguments: int) -> None:
+        with self._lock:
+            if name in self._busy or self._stopping.is_set():
+                return
+            self._busy.add(name)
+        done = self._pool.submit(self._work, function, *arguments)
+        done.add_done_callback(lambda future: self._over(name, future))
+
+    def _work(self, function: Callable, *arguments: int) -> None:
+        try:
+            function(*arguments)
+        finally:
+            connection.close()
+
+    def _over(self, name: str, future: Future) -> None:
+        with self._lock:
+            self._busy.discard(name)
+        if not future.cancelled() and (error := future.exception()):
+            log.error("a look at %s failed: %s", name, error, exc_info=error)

@@ -1,0 +1,62 @@
+"""`weir node`: this host's worker; engines live on when only the worker stops."""
+
+from argparse import ArgumentParser
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+from django.utils import timezone
+
+from control.celery import app
+from control.fleet import node as nodes
+from control.fleet import node_tasks, orders
+from control.fleet.watch import Watch
+
+CONCURRENCY = 4
+
+
+class Command(BaseCommand):
+    help = "Run this host's node worker, or stop all its engines."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--stop-engines", action="store_true", help="drain and stop every engine of this home"
+        )
+
+    def handle(self, *args, stop_engines: bool, **options) -> None:
+        try:
+            if stop_engines:
+                self._stop_engines()
+                return
+            lock = nodes.hold_home()
+            node = nodes.join(settings.WEIR_NODE_NAME)
+        except nodes.NameTaken as taken:
+            raise CommandError(str(taken)) from None
+        except DatabaseError as error:
+            what = str(error).strip().splitlines()[0]
+            raise CommandError(f"the database does not answer: {what}. Is Weir up?") from None
+        watch = Watch(node)
+        watch.start()
+        try:
+            self._work(node.name)
+        finally:
+            watch.stop()
+            lock.close()
+
+    def _work(self, name: str) -> None:
+        """Until SIGTERM, which lets running tasks end."""
+        app.worker_main(
+            [
+                "worker",
+                *("-Q", orders.queue_of(name), "-n", f"node-{name}@%h"),
+                *("--pool", "threads", "-c", str(CONCURRENCY)),
+                *("--without-mingle", "--without-gossip", "--without-heartbeat"),
+                *("--loglevel", "WARNING"),
+            ]
+        )
+
+    def _stop_engines(self) -> None:
+        left = node_tasks.stop_engines(reason="this node stops its engines", at=timezone.now())
+        if left:
+            raise CommandError(f"processes {sorted(left)} cannot be ended")

@@ -1,0 +1,126 @@
+"""Everything that runs on a clock, in one table, and the threads of the control worker."""
+
+import logging
+from dataclasses import dataclass, field
+
+from celery import Celery, shared_task
+from celery.signals import worker_ready, worker_shutting_down
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from control.celery import app
+from control.reconcile import loop
+from control.reconcile.probes import Probes
+from control.routes.builder import Builder
+from control.states import Part
+from control.telemetry import points
+from control.telemetry.store import Store
+
+RECONCILE = "weir.reconcile"
+ROLL_UP = "weir.roll_up_telemetry"
+PRUNE = "weir.prune_telemetry"
+
+# name -> (task, every so many seconds). A tick that comes late is worth nothing: it expires.
+CLOCK: dict[str, tuple[str, float]] = {
+    "reconcile": (RECONCILE, 1.0),
+    "points of telemetry": (ROLL_UP, 10.0),
+    "old points": (PRUNE, 600.0),
+}
+EXPIRES_PERIODS = 2
+
+log = logging.getLogger(__name__)
+
+
+@shared_task(name=RECONCILE)
+def reconcile() -> None:
+    try:
+        loop.tick()
+    finally:
+        connection.close()
+
+
+@shared_task(name=ROLL_UP)
+def roll_up_telemetry() -> None:
+    store = Store()
+    try:
+        points.roll_up(store, timezone.now())
+    except RedisError as error:
+        log.warning("no points are written while Valkey is away: %s", error)
+    finally:
+        store.close()
+        connection.close()
+
+
+@shared_task(name=PRUNE)
+def prune_telemetry() -> None:
+    try:
+        points.prune(timezone.now())
+    finally:
+        connection.close()
+
+
+def put_on_the_clock(celery: Celery) -> None:
+    celery.conf.beat_schedule = {
+        name: {
+            "task": task,
+            "schedule": seconds,
+            "options": {
+                "queue": settings.CELERY_TASK_DEFAULT_QUEUE,
+                "expires": EXPIRES_PERIODS * seconds,
+            },
+        }
+        for name, (task, seconds) in CLOCK.items()
+    }
+
+
+@dataclass
+class Threads:
+    """What runs in the control worker beside its tasks."""
+
+    builder: Builder = field(default_factory=lambda: Builder(heard=_reconcile_soon))
+    probes: Probes = field(default_factory=Probes)
+
+    def start(self) -> None:
+        self.builder.start()
+        self.probes.start()
+
+    def stop(self) -> None:
+        self.builder.stop()
+        self.probes.stop()
+
+
+def _reconcile_soon(parts: set[str]) -> None:
+    """A change of what is wanted or seen need not wait for the next tick."""
+    if parts & {str(Part.ROUTES), str(Part.REPLICAS)}:
+        try:
+            app.send_task(
+                RECONCILE,
+                queue=settings.CELERY_TASK_DEFAULT_QUEUE,
+                expires=EXPIRES_PERIODS,
+                retry=False,
+            )
+        except OperationalError as error:
+            log.warning("reconcile waits for its clock: %s", error)
+
+
+_threads: list[Threads] = []
+
+
+@worker_ready.connect
+def begin(sender=None, **_) -> None:
+    """Only in the worker that serves the control queue: a node's worker loads this table too."""
+    if settings.CELERY_TASK_DEFAULT_QUEUE in sender.app.amqp.queues.consume_from:
+        _threads.append(Threads())
+        _threads[-1].start()
+
+
+@worker_shutting_down.connect
+def end(**_) -> None:
+    while _threads:
+        _threads.pop().stop()
+
+
+put_on_the_clock(app)
