@@ -1,9 +1,15 @@
 """Device time of replicas, hour by hour: what was held, and what of it had a running call."""
 
 from collections import defaultdict
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 
 from django.db import connection
+
+from control.metering.cost import rules
+from control.models import Reservation
+from control.states import ReservationState
 
 HOUR = timedelta(hours=1)
 FLUSH_SECONDS = 10.0
@@ -27,43 +33,57 @@ def hour_of(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-class UseMeter:
-    """Adds up in memory and writes every 10 s; kill -9 loses at most those.
+def held_devices(node_id: int) -> dict[int, float]:
+    """Replica -> how many devices of the node are its own: 2.0 for two cards, 0.5 for half."""
+    rows = Reservation.objects.filter(device__node=node_id, state=ReservationState.HELD)
+    bookings = [
+        (replica_id, device_id, memory.upper - memory.lower)
+        for replica_id, device_id, memory in rows.values_list("replica_id", "device_id", "memory")
+    ]
+    return {name: float(share) for name, share in rules.device_shares(bookings).items()}
 
-    `devices` is how much of devices a replica holds: 2 for two cards of its own, 0.25 for a
-    quarter of one card's memory. The time is counted as busy if a call runs at its end.
+
+class UseMeter:
+    """Adds up in memory and writes every 10 s; kill -9 loses at most those. For any thread.
+
+    A node's watch, once a second: `note` for each of `held_devices`, then `flush`. The time is
+    counted as busy if a call runs at its end.
     """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._seen: dict[int, datetime] = {}
         self._held: dict[tuple[int, datetime], list[float]] = defaultdict(lambda: [0.0, 0.0])
         self._flushed_at: datetime | None = None
 
     def note(self, replica_id: int, devices: float, is_busy: bool, at: datetime) -> None:
         """Call it once a second for each replica that holds a device."""
-        before = self._seen.get(replica_id)
-        self._seen[replica_id] = at
-        if before is None or not 0 < (at - before).total_seconds() <= GAP_SECONDS_MAX:
-            return
-        for hour, seconds in _by_hour(before, at):
-            held = self._held[replica_id, hour]
-            held[0] += seconds * devices
-            held[1] += seconds * devices if is_busy else 0.0
+        with self._lock:
+            before = self._seen.get(replica_id)
+            self._seen[replica_id] = at
+            if before is None or not 0 < (at - before).total_seconds() <= GAP_SECONDS_MAX:
+                return
+            for hour, seconds in _by_hour(before, at):
+                held = self._held[replica_id, hour]
+                held[0] += seconds * devices
+                held[1] += seconds * devices if is_busy else 0.0
 
-    def forget(self, replica_id: int) -> None:
-        """The replica gave its devices back."""
-        self._seen.pop(replica_id, None)
+    def keep_only(self, replica_ids: Collection[int]) -> None:
+        """Forget replicas that gave their devices back."""
+        with self._lock:
+            self._seen = {name: self._seen[name] for name in self._seen if name in replica_ids}
 
     def flush(self, at: datetime, *, now: bool = False) -> None:
         """Write what has added up. What cannot be written is kept for the next time."""
-        if self._flushed_at is None:
+        with self._lock:
+            if self._flushed_at is None:
+                self._flushed_at = at
+            if not now and (at - self._flushed_at).total_seconds() < FLUSH_SECONDS:
+                return
             self._flushed_at = at
-        if not now and (at - self._flushed_at).total_seconds() < FLUSH_SECONDS:
-            return
-        self._flushed_at = at
-        for key in sorted(self._held):
-            add_use(*key, *self._held[key])
-            del self._held[key]
+            for key in sorted(self._held):
+                add_use(*key, *self._held[key])
+                del self._held[key]
 
 
 def _by_hour(begin: datetime, end: datetime) -> list[tuple[datetime, float]]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from control.telemetry.messages import DeviceSample, ReplicaSample
-from engines.spec import EngineLoad, GpuReading
+from control.telemetry.messages import ReplicaSample
+from engines.spec import EngineLoad
 
 RATES = ("prompt_tokens", "generation_tokens", "cached_prompt_tokens", "preemptions")
 COUNTERS = (*RATES, "ttft_count", "tpot_count")
@@ -27,22 +27,6 @@ def restarted(now: EngineLoad, before: EngineLoad) -> bool:
     if now.started_at_seconds != before.started_at_seconds:
         return True
     return any(getattr(now, name) < getattr(before, name) for name in COUNTERS)
-
-
-def device_sample(reading: GpuReading, node: str, at: float) -> DeviceSample:
-    free = reading.memory_free_bytes
-    return DeviceSample(
-        at=at,
-        uuid=reading.uuid,
-        label=f"{node}/{reading.index} {reading.name}",
-        kind=reading.kind,
-        memory_total_bytes=reading.memory_total_bytes,
-        memory_used_bytes=None if free is None else max(reading.memory_total_bytes - free, 0),
-        utilisation_ratio=reading.utilisation_ratio,
-        power_watts=reading.power_watts,
-        temperature_celsius=reading.temperature_celsius,
-        error=reading.error,
-    )
 
 
 def replica_sample(

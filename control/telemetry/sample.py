@@ -1,4 +1,4 @@
-"""Reads devices and engines once; what they say become samples."""
+"""Reads engines once; what they say becomes samples."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -11,13 +11,12 @@ from control.telemetry.messages import (
 )
 from control.telemetry.rules import (
     Reading,
-    device_sample,
     point,
     replica_sample,
     restarted,
     window_start,
 )
-from engines.spec import EngineLoad, GpuReading
+from engines.spec import EngineLoad
 
 
 def a_load(**changes) -> EngineLoad:
@@ -84,13 +83,6 @@ def test_after_a_restart_rates_count_from_zero():
 def test_a_clock_that_stands_still_gives_no_rates():
     sample = replica_sample(7, "g#1", Reading(10.0, a_load()), Reading(10.0, a_load()))
     assert sample.prompt_tokens_per_second is None
-
-
-def test_what_a_driver_does_not_say_stays_unknown():
-    reading = GpuReading("GPU-1", 0, "gpu", "H200", 100, None, None, None, None, error="lost")
-    sample = device_sample(reading, "n1", 5.0)
-    assert (sample.memory_used_bytes, sample.utilisation_ratio) == (None, None)
-    assert (sample.label, sample.subject, sample.error) == ("n1/0 H200", "device:GPU-1", "lost")
 
 
 @pytest.mark.parametrize(

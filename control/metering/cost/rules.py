@@ -1,6 +1,7 @@
 """What a device hour costs, and tokens therefore: exact fractions; parts sum to the whole."""
 
 import fnmatch
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -122,6 +123,22 @@ def cost_per_device_hour(rate: RateFacts) -> Fraction:
     """Hardware + power (watts / 1000 x PUE x tariff) + engineering."""
     power = Fraction(rate.power_watts) / 1000 * Fraction(rate.pue) * Fraction(rate.power_per_kwh)
     return Fraction(rate.hardware_per_hour) + power + Fraction(rate.engineering_per_hour)
+
+
+def device_shares(bookings: Iterable[tuple[int, int, int]]) -> dict[int, Fraction]:
+    """(replica, device, bytes) → how many devices each replica answers for.
+
+    A device's whole time is split among those that hold its memory, by bytes: what is left
+    unbooked on it serves nobody else, and the shares of a device in use sum to one exactly.
+    """
+    bookings = list(bookings)
+    booked: dict[int, int] = defaultdict(int)
+    for _, device, size in bookings:
+        booked[device] += size
+    shares: dict[int, Fraction] = defaultdict(Fraction)
+    for replica, device, size in bookings:
+        shares[replica] += Fraction(size, booked[device])
+    return dict(shares)
 
 
 def spent(device_seconds: Fraction, busy_seconds: Fraction, per_hour: Fraction) -> Spent:

@@ -20,6 +20,7 @@ from control.metering.cost.rules import (
     check_claim,
     cost_per_device_hour,
     cost_per_million,
+    device_shares,
     formula,
     margin_ratio,
     rate_in_force,
@@ -241,3 +242,10 @@ def test_allocated_and_rounded_parts_sum_to_the_whole(cost, shares):
     if parts:
         assert sum(parts.values()) == cost
         assert sum(rounded(parts).values()) == round_half_up(cost, 2)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 10**12)), max_size=12)
+)
+def test_shares_of_devices_in_use_sum_to_the_devices(bookings):
+    assert sum(device_shares(bookings).values()) == len({device for _, device, _ in bookings})
