@@ -62,15 +62,17 @@ class Weir:
             ACME_KEY=self.key,
         )
         self.environment |= environment
+        self.command = [sys.executable, str(ROOT / "manage.py")]
+        self.options: dict = {}  # of subprocess: another account, signals ignored
         self.process: subprocess.Popen | None = None
         self.output = self.folder / "output"
 
     def start(self, *arguments: str, ready: bool = True) -> "Weir":
         """Back when the servers serve and, unless told otherwise, every route does."""
-        argv = [sys.executable, str(ROOT / "manage.py"), "up", "--service", str(self.service)]
+        argv = [*self.command, "up", "--service", str(self.service), *arguments]
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [*argv, *arguments], env=self.environment, stdout=output, stderr=output
+                argv, env=self.environment, stdout=output, stderr=output, **self.options
             )
         until(self._serves, f"`weir up`, which said:\n{self.said()}")
         if ready:
@@ -83,12 +85,13 @@ class Weir:
     def weir(self, *arguments: str, **more: str) -> subprocess.CompletedProcess:
         """Any other command against this instance."""
         return subprocess.run(
-            [sys.executable, str(ROOT / "manage.py"), *arguments],
+            [*self.command, *arguments],
             env=self.environment | more,
             capture_output=True,
             text=True,
             timeout=HANG_SECONDS,
             check=False,
+            **self.options,
         )
 
     def stop(self, *arguments: str) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ QUICKSTART = settings.BASE_DIR / "examples" / "quickstart.yaml"
 DISK_BYTES_MIN = 10**9
 DISK_BYTES_ENGINE = 8 * 10**9
 SERVING_SECONDS_MAX = 180
+LINE_CHARACTERS_MAX = 300
 REFUSALS = (
     CannotUseHome,
     Claimed,
@@ -152,8 +152,7 @@ def _needs_engine(wanted: dict) -> bool:
 def _explain(home: Home, failure: DidNotStart) -> str:
     if failure.name == "welcome":  # it has said why, on this terminal
         return "nothing serves: everything was stopped again"
-    width = shutil.get_terminal_size().columns
-    lines = "".join(f"\n    {line[:width]}" for line in failure.lines)
+    lines = "".join(f"\n    {line[:LINE_CHARACTERS_MAX]}" for line in failure.lines)
     return f"{failure}{lines}\nMore in {home.logs}/{failure.name}.log"
 
 

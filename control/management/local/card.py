@@ -38,7 +38,8 @@ def lines(card: Card) -> list[str]:
     text += [f"Terms     {terms}" for terms in card.terms]
     if card.route:
         text += ["", *_calls(card)]
-    text += ["", f"Stop      Ctrl-C or `weir down`; logs in {card.home}/logs", ""]
+    weir = card.python.parent / "weir"
+    text += ["", f"Stop      Ctrl-C, or {weir} down; logs in {card.home}/logs", ""]
     return text
 
 
@@ -55,7 +56,7 @@ def _calls(card: Card) -> list[str]:
         f"import httpx; print(httpx.post({address!r}, timeout=60, "
         f'headers={{"Authorization": "Bearer {key}"}}, json={json.dumps(body)}).json())'
     ).replace("'", '"')
-    waiting = [] if card.route_is_ready else [f"Once {card.route} is ready (`weir status`):"]
+    waiting = [] if card.route_is_ready else [f"Once {card.route} is ready:"]
     return [
         *waiting,
         f"curl -N {address} -H 'Authorization: Bearer {key}' "
