@@ -77,6 +77,9 @@ class Engines:
         self._publisher.share([sample])
         return self._reader.load(replica.pk)
 
+    def busy_ratio(self, replica_id: int) -> float:
+        return self._reader.busy_ratio(replica_id)
+
     def _signs(self, replica: Replica, at: datetime) -> Signs:
         folder = launch.folder_of(replica)
         record = supervisor.adopt(folder)

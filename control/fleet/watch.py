@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from control.fleet import devices, launch, looks, node_tasks
 from control.fleet import node as nodes
+from control.metering import usage_time
 from control.models import Node, Replica
 from control.states import REPLICA_FINAL, REPLICA_LIVE, ReplicaState, ReservationState
 from control.telemetry.publish import Publisher
@@ -33,6 +34,7 @@ class Watch:
         self.node = node
         self._publisher = Publisher()
         self._engines = looks.Engines(self._publisher)
+        self._use = usage_time.UseMeter()
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
         self._busy: set[str] = set()
         self._lock = Lock()
@@ -61,6 +63,7 @@ class Watch:
         if not nodes.heartbeat(self.node):
             log.error("node %s was removed or claimed by another: restart it", self.node)
         self._turn("devices", self.read_devices)
+        self._turn("device time", self.count_use)
         if self._beats % ORPHANS_EVERY_BEATS == 0:
             self._turn("leftovers", self.clear_leftovers)
         self._beats += 1
@@ -99,6 +102,15 @@ class Watch:
         at = timezone.now()
         devices.record(self.node, readings, ours, at)
         self._publisher.share(devices.samples(self.node, readings, at))
+
+    def count_use(self) -> None:
+        """Whatever holds a device is paid for, from its booking until it is given back."""
+        at = timezone.now()
+        held = usage_time.held_devices(self.node.pk)
+        for replica_id, share in held.items():
+            self._use.note(replica_id, share, self._engines.busy_ratio(replica_id), at)
+        self._use.keep_only(held)
+        self._use.flush(at)
 
     def clear_leftovers(self) -> None:
         """End engines of this home that no row knows, and forget folders of long ended ones."""

@@ -46,8 +46,7 @@ def held_devices(node_id: int) -> dict[int, float]:
 class UseMeter:
     """Adds up in memory and writes every 10 s; kill -9 loses at most those. For any thread.
 
-    A node's watch, once a second: `note` for each of `held_devices`, then `flush`. The time is
-    counted as busy if a call runs at its end.
+    A node's watch, once a second: `note` for each of `held_devices`, then `flush`.
     """
 
     def __init__(self) -> None:
@@ -56,8 +55,8 @@ class UseMeter:
         self._held: dict[tuple[int, datetime], list[float]] = defaultdict(lambda: [0.0, 0.0])
         self._flushed_at: datetime | None = None
 
-    def note(self, replica_id: int, devices: float, is_busy: bool, at: datetime) -> None:
-        """Call it once a second for each replica that holds a device."""
+    def note(self, replica_id: int, devices: float, busy_ratio: float, at: datetime) -> None:
+        """The replica held these devices since it was noted before, and worked for a part of it."""
         with self._lock:
             before = self._seen.get(replica_id)
             self._seen[replica_id] = at
@@ -66,7 +65,7 @@ class UseMeter:
             for hour, seconds in _by_hour(before, at):
                 held = self._held[replica_id, hour]
                 held[0] += seconds * devices
-                held[1] += seconds * devices if is_busy else 0.0
+                held[1] += seconds * devices * busy_ratio
 
     def keep_only(self, replica_ids: Collection[int]) -> None:
         """Forget replicas that gave their devices back."""

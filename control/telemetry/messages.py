@@ -44,6 +44,7 @@ class ReplicaSample:
     preemptions_per_second: float | None = None
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None
+    busy_ratio: float | None = None  # 0 to 1, of the time with a running call
     restarted: bool = False  # the engine's counters began anew
 
     @property

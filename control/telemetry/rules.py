@@ -53,8 +53,21 @@ def replica_sample(
         **{f"{name}_per_second": rate for name, rate in rates.items()},
         ttft_seconds=_mean("ttft", load, base),
         tpot_seconds=_mean("tpot", load, base),
+        busy_ratio=_busy_ratio(load, base, seconds),
         restarted=anew,
     )
+
+
+def _busy_ratio(load: EngineLoad, base: EngineLoad, seconds: float) -> float:
+    """A call that runs at both ends ran all the time; else what calls took to produce tokens.
+
+    The latter is exact for one call at a time, also for one shorter than the time between.
+    """
+    if load.running and base.running:
+        return 1.0
+    took = load.ttft_seconds_sum - base.ttft_seconds_sum
+    took += load.tpot_seconds_sum - base.tpot_seconds_sum
+    return min(max(took / seconds, 0.0), 1.0)
 
 
 def _mean(name: str, load: EngineLoad, base: EngineLoad) -> float | None:

@@ -40,6 +40,7 @@ class EngineReader:
         # No proxy from the environment: engines are on this host.
         self._client = client or httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False)
         self._before: dict[int, Reading] = {}
+        self._samples: dict[int, ReplicaSample] = {}
 
     def __enter__(self) -> "EngineReader":
         return self
@@ -62,6 +63,7 @@ class EngineReader:
             engine.replica_id, engine.label, now, self._before.get(engine.replica_id)
         )
         self._before[engine.replica_id] = now
+        self._samples[engine.replica_id] = sample
         return sample
 
     def load(self, replica_id: int) -> EngineLoad | None:
@@ -69,9 +71,15 @@ class EngineReader:
         reading = self._before.get(replica_id)
         return reading.load if reading else None
 
+    def busy_ratio(self, replica_id: int) -> float:
+        """Of the time between its last two readings, the part with a running call."""
+        sample = self._samples.get(replica_id)
+        return sample.busy_ratio or 0.0 if sample else 0.0
+
     def keep_only(self, replica_ids: set[int]) -> None:
         """Forget engines that are gone."""
-        self._before = {name: self._before[name] for name in self._before if name in replica_ids}
+        for gone in set(self._before) - replica_ids:
+            del self._before[gone], self._samples[gone]
 
     def _page(self, engine: EngineAddress) -> str | Unread:
         headers = {"Authorization": f"Bearer {engine.api_key}"} if engine.api_key else {}

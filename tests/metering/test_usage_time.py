@@ -30,9 +30,9 @@ def test_use_of_an_hour_adds_up(replica):
 def test_a_second_at_a_time_is_split_at_the_hour(replica):
     meter = UseMeter()
     for second in range(6):
-        meter.note(replica.pk, 0.5, second > 3, START + timedelta(seconds=second))
+        meter.note(replica.pk, 0.5, 0.5 * (second > 3), START + timedelta(seconds=second))
     meter.flush(START, now=True)
-    assert uses() == [(12, 1.0, 0.0), (13, 1.5, 1.0)]
+    assert uses() == [(12, 1.0, 0.0), (13, 1.5, 0.5)]
 
 
 def test_what_nobody_saw_is_not_counted(replica):

@@ -80,6 +80,20 @@ def test_after_a_restart_rates_count_from_zero():
     assert sample.restarted
 
 
+@pytest.mark.parametrize(
+    ("now", "busy_ratio"),
+    [
+        (a_load(), 1.0),  # running at both ends
+        (a_load(running=0), 0.0),
+        (a_load(running=0, ttft_seconds_sum=3.1, tpot_seconds_sum=5.4), 0.25),  # a short call
+        (a_load(running=0, tpot_seconds_sum=90.0), 1.0),
+    ],
+)
+def test_busy_is_the_time_with_a_running_call_also_a_short_one(now, busy_ratio):
+    sample = replica_sample(7, "g#1", Reading(12.0, now), Reading(10.0, a_load()))
+    assert sample.busy_ratio == pytest.approx(busy_ratio)
+
+
 def test_a_clock_that_stands_still_gives_no_rates():
     sample = replica_sample(7, "g#1", Reading(10.0, a_load()), Reading(10.0, a_load()))
     assert sample.prompt_tokens_per_second is None

@@ -52,6 +52,8 @@ def test_two_readings_give_a_rate(engine):
         assert isinstance(sample, ReplicaSample)
         assert (sample.running, sample.generation_tokens_per_second) == (2, 25)
         assert reader.load(7).generation_tokens == 150
+        assert reader.busy_ratio(7) == 1.0
+        assert reader.busy_ratio(8) == 0.0
         reader.keep_only(set())
         assert reader.load(7) is None
     assert engine.seen == [("/metrics", "Bearer secret")] * 2
