@@ -124,22 +124,22 @@ def call_bytes(cost: KvCost, tokens: int, step_tokens: int, block_tokens: int) -
 
 def sizes(weights_bytes: int, cost: KvCost, demand: Demand, device_kind: str) -> Sizes:
     """Per device: weights and KV heads are split over the devices, overhead is not."""
-    block = BLOCK_TOKENS[device_kind]
+    parts = demand.devices if cost.split_by_devices else 1
     length = demand.context_tokens or cost.context_tokens
-    one = call_bytes(cost, length, demand.step_tokens, block)
+    block = BLOCK_TOKENS[device_kind]
+    one = _rounded(-(-call_bytes(cost, length, demand.step_tokens, block) // parts))
     if demand.kv_tokens:
-        wanted = least = max(one, one * demand.kv_tokens // length)
+        wanted = least = max(one, _rounded(one * demand.kv_tokens // length))
     elif demand.calls:
         wanted = least = one * demand.calls
     else:
         wanted, least = one * CALLS_DEFAULT, one
-    parts = demand.devices if cost.split_by_devices else 1
     weights = -(-weights_bytes // demand.devices)
     return Sizes(
         fixed_bytes=weights + overhead_bytes(weights_bytes, device_kind),
-        kv_bytes_min=_rounded(least // parts),
-        kv_bytes=_rounded(wanted // parts),
-        call_bytes=_rounded(one // parts),
+        kv_bytes_min=least,
+        kv_bytes=wanted,
+        call_bytes=one,
     )
 
 

@@ -47,7 +47,9 @@ class Builder:
 
     def _listen(self) -> None:
         # A connection of its own: one of the pool would be handed on while it listens.
-        with psycopg.connect(settings.WEIR_DATABASE_URL, autocommit=True) as listener:
+        database = connection.settings_dict["NAME"]
+        where = {"dbname": database, "autocommit": True}
+        with psycopg.connect(settings.WEIR_DATABASE_URL, **where) as listener:
             listener.execute(f"LISTEN {SnapshotPart.CHANNEL_STALE}")
             build_all()
             while not self._stopping.is_set():
