@@ -25,7 +25,7 @@ class Process:
 
 
 @cache
-def boot_id() -> str:
+def this_boot() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -61,8 +61,30 @@ def all_running() -> Iterator[Process]:
 
 def same(pid: int, start_ticks: int, boot: str) -> bool:
     """Whether exactly this process still runs."""
-    process = read(pid) if boot == boot_id() else None
+    process = read(pid) if boot == this_boot() else None
     return process is not None and process.start_ticks == start_ticks
+
+
+def myself() -> Process:
+    process = read(os.getpid())
+    if process is None:
+        raise RuntimeError("/proc does not know this process")
+    return process
+
+
+def session(pid: int, start_ticks: int, boot_id: str) -> list[Process]:
+    """Who is in the session or group that this process leads, or led."""
+    if boot_id != this_boot():
+        return []
+    leader = read(pid)
+    if leader and leader.start_ticks != start_ticks:
+        # A pid is not given out again while a session bears its number: that one is not ours.
+        return []
+    return [
+        process
+        for process in all_running()
+        if process.start_ticks >= start_ticks and pid in (process.session, process.group)
+    ]
 
 
 def environment(pid: int, names: tuple[str, ...]) -> dict[str, str]:
@@ -86,7 +108,7 @@ def send(process: Process, number: signal.Signals) -> None:
         return
     try:
         # The handle is taken first: if the ticks still match, it holds the process we mean.
-        if same(process.pid, process.start_ticks, boot_id()):
+        if same(process.pid, process.start_ticks, this_boot()):
             signal.pidfd_send_signal(handle, number)
     except ProcessLookupError:
         return

@@ -102,12 +102,13 @@ class GpuReading:
 
 
 @dataclass(frozen=True)
-class Weights:
-    """An artifact on disk, verified."""
+class Install:
+    """Where the making of a runtime or of weights stands; `path` when it is done."""
 
-    path: str
-    size_bytes: int
-    licence: str = ""  # name and address of the terms, shown to the operator
+    state: str  # "done" | "running" | "failed"
+    percent: int
+    detail: str  # what is being done, or what went wrong and what to do
+    path: str = ""
 
 
 class BadSpec(ValueError):

@@ -83,22 +83,17 @@ def alive(record: EngineRecord) -> bool:
 
 def members(record: EngineRecord) -> list[Process]:
     """All processes of this launch: its session, and those that left it but carry its marks."""
-    if record.boot_id != processes.boot_id():
+    if record.boot_id != processes.this_boot():
         return []
-    leader = processes.read(record.pid)
-    # A pid is not given out again while a session bears its number. So if another process has
-    # it now, that session is not ours; if none has it, what bears the number is.
-    ours = leader is None or leader.start_ticks == record.start_ticks
+    found = processes.session(record.pid, record.start_ticks, record.boot_id)
     mark = {"WEIR_HOME": record.home, "WEIR_REPLICA": str(record.replica_id)}
-    return [
+    left_it = (
         process
         for process in processes.all_running()
         if process.start_ticks >= record.start_ticks
-        and (
-            (ours and record.pid in (process.session, process.group))
-            or processes.environment(process.pid, tuple(mark)) == mark
-        )
-    ]
+        and processes.environment(process.pid, tuple(mark)) == mark
+    )
+    return sorted({*found, *left_it}, key=lambda process: process.pid)
 
 
 def stop(folder: Path, grace_seconds: float) -> Stopped:
@@ -186,7 +181,7 @@ def _start(spec: EngineSpec, command: Command, folder: Path, home: str) -> Engin
         generation=spec.generation,
         pid=0,  # the shim writes its own, and its start time
         start_ticks=0,
-        boot_id=processes.boot_id(),
+        boot_id=processes.this_boot(),
         host=spec.host,
         port=spec.port,
         home=home,
@@ -235,7 +230,7 @@ def _await_record(folder: Path, pid: int) -> EngineRecord:
 
 def _stop(record: EngineRecord, grace_seconds: float) -> Stopped:
     left = processes.end_all(lambda: members(record), grace_seconds)
-    if not left and record.boot_id == processes.boot_id():
+    if not left and record.boot_id == processes.this_boot():
         shared_memory.free_leftovers(processes.started_at_seconds(record.start_ticks) - 1)
         _reap(record.pid)
     return Stopped(not left, _pids(left))

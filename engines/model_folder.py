@@ -1,0 +1,61 @@
+"""Whether a folder holds a model that an engine can load: config, tokenizer, whole safetensors."""
+
+import json
+import struct
+from pathlib import Path
+
+HEADER_BYTES_MAX = 100 << 20
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json")
+_INDEX = "model.safetensors.index.json"
+
+
+class BadModel(Exception):
+    """What is missing or damaged."""
+
+
+def check(folder: Path) -> int:
+    """Bytes of its weights; BadModel if an engine could not load it."""
+    if not folder.is_dir():
+        raise BadModel(f"{folder} is no folder on this node")
+    _read_json(folder / "config.json")
+    if not any((folder / name).is_file() for name in _TOKENIZERS):
+        raise BadModel(f"{folder} has no tokenizer: none of {', '.join(_TOKENIZERS)}")
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise BadModel(f"{folder} has no weights: no *.safetensors")
+    if (folder / _INDEX).is_file():
+        named = set(_read_json(folder / _INDEX).get("weight_map", {}).values())
+        if missing := named - {file.name for file in files}:
+            raise BadModel(f"{folder} lacks {', '.join(sorted(missing))}, which its index names")
+    return sum(check_safetensors(file) for file in files)
+
+
+def check_safetensors(path: Path) -> int:
+    """Bytes of the tensors; the header says how long the file must be, so a cut one shows."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(8)
+        length = struct.unpack("<Q", head)[0] if len(head) == 8 else HEADER_BYTES_MAX + 1
+        if length > min(HEADER_BYTES_MAX, size):
+            raise BadModel(f"{path} is damaged: no safetensors header")
+        try:
+            header = json.loads(file.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__"]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadModel(f"{path} is damaged: its header cannot be read") from error
+    tensors = max(ends, default=0)
+    if size != 8 + length + tensors:
+        raise BadModel(f"{path} is damaged: {size} bytes, its header says {8 + length + tensors}")
+    return tensors
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise BadModel(f"{path} is missing") from error
+    except ValueError as error:
+        raise BadModel(f"{path} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BadModel(f"{path} holds no object")
+    return found
