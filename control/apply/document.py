@@ -9,7 +9,7 @@ import yaml
 
 SIZE_BYTES_MAX = 2**20
 DEPTH_MAX = 12
-NODES_MAX = 50_000
+VALUES_MAX = 50_000
 # The C parser is there in every wheel; a source build may lack it.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -70,22 +70,20 @@ def read(text: str) -> Node:
     first = next(events, None)
     if first is None:
         raise Unreadable(1, "is empty")
-    node = _node(first, events, depth=1)
+    node = _Composer(events).node(first)
+    _measure(node, VALUES_MAX)
     if extra := next(events, None):
         raise Unreadable(_line(extra), "begins a second document: write one file for each")
     return node
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    """Parsing events without the frame; what could hide or multiply content is refused."""
-    count = 0
+    """Parsing events without the frame; a tag could make anything of a value, so none is taken."""
     try:
         for event in yaml.parse(text, Loader=LOADER):
-            if isinstance(event, yaml.NodeEvent):
-                _refuse_indirect(event)
-                count += 1
-            if count > NODES_MAX:
-                raise Unreadable(_line(event), f"has more than {NODES_MAX} values")
+            tag = getattr(event, "tag", None)
+            if tag is not None:
+                raise Unreadable(_line(event), f"uses the tag {tag!r}: leave it out")
             if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
                 yield event
     except yaml.MarkedYAMLError as error:
@@ -95,46 +93,62 @@ def _events(text: str) -> Iterator[yaml.Event]:
     except (yaml.YAMLError, ValueError) as error:
         first = (str(error).splitlines() or ["unreadable"])[0]
         raise Unreadable(1, f"is no YAML: {first}") from None
-    except RecursionError:
-        raise Unreadable(1, f"is nested deeper than {DEPTH_MAX}") from None
 
 
-def _refuse_indirect(event: yaml.NodeEvent) -> None:
-    if isinstance(event, yaml.AliasEvent) or event.anchor:
-        raise Unreadable(_line(event), "uses an anchor or alias (& or *): write the value out")
-    tag = getattr(event, "tag", None)
-    if tag is not None:
-        raise Unreadable(_line(event), f"uses the tag {tag!r}: leave it out")
+class _Composer:
+    """Events → nodes; an alias is the very node that its anchor named."""
+
+    def __init__(self, events: Iterator[yaml.Event]):
+        self.events = events
+        self.anchors: dict[str, Node] = {}
+
+    def node(self, event: yaml.Event, depth: int = 1) -> Node:
+        if depth > DEPTH_MAX:
+            raise Unreadable(_line(event), f"is nested deeper than {DEPTH_MAX}")
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self.anchors:
+                raise Unreadable(_line(event), f"*{event.anchor} names nothing that stands before")
+            return self.anchors[event.anchor]
+        if isinstance(event, yaml.ScalarEvent):
+            node = Scalar(event.value, _line(event), quoted=bool(event.style))
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node = self._sequence(event, depth)
+        else:
+            node = self._mapping(event, depth)
+        if event.anchor:
+            self.anchors[event.anchor] = node
+        return node
+
+    def _sequence(self, start: yaml.Event, depth: int) -> Sequence:
+        sequence = Sequence(_line(start))
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            sequence.items.append(self.node(event, depth + 1))
+        return sequence
+
+    def _mapping(self, start: yaml.Event, depth: int) -> Mapping:
+        mapping = Mapping(_line(start))
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                raise Unreadable(_line(event), "names a member by a list or a mapping")
+            name = event.value
+            if name in mapping.members:
+                mapping.repeated.setdefault(name, mapping.lines[name])
+            mapping.lines[name] = _line(event)
+            mapping.members[name] = self.node(next(self.events), depth + 1)
+        return mapping
 
 
-def _node(event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Node:
+def _measure(node: Node, left: int, depth: int = 1) -> int:
+    """How many values may still come. What an alias stands for counts each time it is used."""
     if depth > DEPTH_MAX:
-        raise Unreadable(_line(event), f"is nested deeper than {DEPTH_MAX}")
-    if isinstance(event, yaml.ScalarEvent):
-        return Scalar(event.value, _line(event), quoted=bool(event.style))
-    if isinstance(event, yaml.SequenceStartEvent):
-        return _sequence(event, events, depth)
-    return _mapping(event, events, depth)
-
-
-def _sequence(start: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Sequence:
-    sequence = Sequence(_line(start))
-    while not isinstance(event := next(events), yaml.SequenceEndEvent):
-        sequence.items.append(_node(event, events, depth + 1))
-    return sequence
-
-
-def _mapping(start: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Mapping:
-    mapping = Mapping(_line(start))
-    while not isinstance(event := next(events), yaml.MappingEndEvent):
-        if not isinstance(event, yaml.ScalarEvent):
-            raise Unreadable(_line(event), "names a member by a list or a mapping")
-        name = event.value
-        if name in mapping.members:
-            mapping.repeated.setdefault(name, mapping.lines[name])
-        mapping.lines[name] = _line(event)
-        mapping.members[name] = _node(next(events), events, depth + 1)
-    return mapping
+        raise Unreadable(node.line, f"is nested deeper than {DEPTH_MAX}")
+    if left <= 0:
+        raise Unreadable(node.line, f"has more than {VALUES_MAX} values")
+    left -= 1
+    inner = node.items if isinstance(node, Sequence) else getattr(node, "members", {}).values()
+    for value in inner:
+        left = _measure(value, left, depth + 1)
+    return left
 
 
 def _line(event: yaml.Event) -> int:

@@ -17,6 +17,10 @@ def service(lines: str) -> str:
 
 
 DEEP = "[" * 13 + "]" * 13
+BOMB = "a0: &a0 [1]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
+)
+TOWER = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 40))
 ROUTE = "routes:\n  - name: r\n    targets: [{deployment: d}]\n"
 VERSION = "models:\n  - name: m\n    versions:\n      - name: v1\n"
 EXTERNAL = VERSION + "        engine: {kind: external, served_name: m, url: "
@@ -31,8 +35,10 @@ PRICE = "prices:\n  - model: m\n    currency: USD\n    per_million: "
         ("", "1: is empty"),
         ("a: b: c", "1: is no YAML: mapping values are not allowed in this context"),
         ("a: [", "2: is no YAML: did not find expected node content"),
-        ("x: &a 1", "1: uses an anchor or alias (& or *): write the value out"),
-        ("a: 1\nb: *a", "2: uses an anchor or alias (& or *): write the value out"),
+        ("a: 1\nb: *a", "2: *a names nothing that stands before"),
+        ("a: &a [*a]", "1: *a names nothing that stands before"),
+        (BOMB, "1: has more than 50000 values"),
+        (TOWER, "1: is nested deeper than 12"),
         ("a: !!python/name:os.system x", "1: uses the tag"),
         ("a: 1\n---\nb: 2", "3: begins a second document: write one file for each"),
         (f"a: {DEEP}", "1: is nested deeper than 12"),

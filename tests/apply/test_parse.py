@@ -118,3 +118,10 @@ def test_arguments_are_what_yaml_1_2_takes_them_for(written, read):
 
 def test_a_stub_is_read_where_it_is_allowed():
     assert parse((EXAMPLES / "stub.yaml").read_text(), stub_allowed=True).versions
+
+
+def test_an_alias_is_what_its_anchor_named():
+    few = "{burst: 1, requests_per_second: 1}"
+    text = f"tenants: [{{name: a, limits: &few {few}}}, {{name: b, limits: *few}}]"
+    one, two = parse(service(text)).tenants
+    assert one.limits == two.limits == Limits(burst=1, requests_per_second=1)
