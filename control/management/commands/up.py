@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from control.management.local import children
 from control.management.local.account import NoAccount
+from control.management.local.external import NotReachable
 from control.management.local.home import CannotUseHome, Claimed, Home, NotEnoughDisk
 from control.management.local.instance import Instance, PortTaken
 from control.management.local.logs import Log
@@ -33,6 +34,7 @@ REFUSALS = (
     NoAccount,
     NoFreePort,
     NotEnoughDisk,
+    NotReachable,
     PortTaken,
     ServerCannotStart,
 )

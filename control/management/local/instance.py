@@ -11,6 +11,7 @@ from django.conf import settings
 
 from control.management.local import children
 from control.management.local.account import server_account
+from control.management.local.external import require_database, require_redis
 from control.management.local.home import Home, Running
 from control.management.local.ports import free_port, holder, is_free
 from control.management.local.postgres import Postgres
@@ -59,6 +60,7 @@ class Instance:
     async def _start(self) -> None:
         await asyncio.to_thread(self._end_leftovers)
         self._require_ports()
+        await asyncio.to_thread(self._require_external)
         servers = self._servers()
         for one in servers:
             await asyncio.to_thread(one.prepare)
@@ -147,6 +149,12 @@ class Instance:
                     f"port {port} is taken{f' by {by}' if by else ''}: choose another with "
                     f"{variable}={free_port(set(wanted.values()))}"
                 )
+
+    def _require_external(self) -> None:
+        if settings.WEIR_DATABASE_IS_EXTERNAL:
+            require_database(settings.WEIR_DATABASE_URL)
+        if settings.WEIR_REDIS_IS_EXTERNAL:
+            require_redis(settings.WEIR_REDIS_URL)
 
     def _servers(self) -> list[Postgres | Valkey]:
         account = server_account(settings.WEIR_RUN_AS)
