@@ -47,7 +47,8 @@ class Watch:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(timeout=10)
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
