@@ -4,7 +4,7 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
@@ -150,7 +150,11 @@ def _row(close: Close, prices: dict[int, list[PriceFacts]]) -> tuple:
     values = {
         **msgspec.structs.asdict(close),
         "kind": KIND,
-        **{f"{name}_tokens": count for name, count in asdict(tokens).items()},
+        "input_tokens": tokens.input,
+        "cached_input_tokens": tokens.cached_input,
+        "output_tokens": tokens.output,
+        "reasoning_tokens": tokens.reasoning,
+        "delivered_tokens": tokens.delivered,
         "started_at": started_at,
         "first_token_at": None if close.first_token_at is None else instant(close.first_token_at),
         "ended_at": instant(close.ended_at),

@@ -157,7 +157,8 @@ class SpoolWriter:
             if self._is_full():
                 self._open_segment()
             self._write(line)
-        self._wake.set()
+        if not self._wake.is_set():
+            self._wake.set()
 
     def close(self) -> None:
         """Put everything on the disk and end the thread. Closing twice is harmless."""

@@ -1,8 +1,12 @@
 """Each admitted call ends in exactly one event, whatever is killed, sent twice or broken."""
 
 import contextlib
+import signal
+import subprocess
+import sys
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -144,6 +148,37 @@ def test_m03_m04_killed_at_any_step_nothing_is_lost_or_doubled(step, tmp_path):
     assert not AuditEntry.objects.exists()
     assert not (tmp_path / "gw-1").exists()
     assert not SpoolPosition.objects.exists()
+
+
+KILLED = """
+import os, pathlib, signal, sys
+import django
+django.setup()
+from django.utils import timezone
+from control.metering.ingest import ship
+def step(name):
+    if name == sys.argv[2]:
+        os.kill(os.getpid(), signal.SIGKILL)
+ship(pathlib.Path(sys.argv[1]), set(), timezone.now(), step)
+"""
+
+
+@pytest.mark.parametrize("step", ["counted", "committed"])
+def test_m04_a_shipper_killed_with_9_is_taken_over(step, tmp_path, environment):
+    house = a_house()
+    spool(tmp_path, house.open("req_1"), house.close("req_1"), house.open("req_2"))
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), step],
+        env={**environment, "DJANGO_SETTINGS_MODULE": "console.settings"},
+        cwd=Path(__file__).parents[2],
+        check=False,
+        timeout=60,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert UsageEvent.objects.count() == (2 if step == "committed" else 0)
+    ship(tmp_path, set(), AT)
+    assert sorted(UsageEvent.objects.values_list("call_id", flat=True)) == ["req_1", "req_2"]
+    assert not AuditEntry.objects.exists()
 
 
 def test_m03_the_same_id_of_two_tenants_is_two_events(house, tmp_path):
