@@ -76,6 +76,8 @@ WEIR_GATEWAY_URL = (
     f"http://{'127.0.0.1' if WEIR_BIND in {'0.0.0.0', '::'} else WEIR_BIND}:{WEIR_GATEWAY_PORT}"
 )
 WEIR_GATEWAY_PROCESSES = int(os.environ.get("WEIR_GATEWAY_PROCESSES", "1"))
+# JSON of the limits that differ from control/gateway/limits.py, by name.
+WEIR_GATEWAY_LIMITS = json.loads(os.environ.get("WEIR_GATEWAY_LIMITS", "{}"))
 # Loopback only; `weir up` picks a free one and notes it when none is given.
 WEIR_METRICS_PORT = int(
     os.environ.get("WEIR_METRICS_PORT") or WEIR_CONNECTIONS.get("metrics_port", 0)

@@ -104,7 +104,9 @@ class Answer:
         try:
             event = json.loads(data)
         except ValueError:
-            self.error = "The engine sent something that is no JSON."
+            event = None
+        if not isinstance(event, dict):
+            self.error = "The engine sent something that is no event."
             return ""
         if error := event.get("error"):
             self.error = error.get("message") or "The engine failed."

@@ -20,6 +20,8 @@ CLOSE_LATER = 1013  # try again later: htmx reconnects with back-off
 
 
 class PartConsumer(AsyncWebsocketConsumer):
+    channel_layer_alias = None  # it is sent to by nobody, and works while Valkey is away
+
     async def connect(self) -> None:
         where = self.scope["url_route"]["kwargs"]
         self.name, self.about = where["name"], where.get("about", "")

@@ -25,9 +25,8 @@ class KeyForm(forms.Form):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        tenants = [tenant.name for tenant in facts.tenants(archived=False)]
-        self.fields["tenant"].choices = [(name, name) for name in tenants]
-        self.fields["routes"].choices = [(route.name, route.name) for route in routes.routes()]
+        self.fields["tenant"].choices = [(name, name) for name in facts.tenant_names()]
+        self.fields["routes"].choices = [(name, name) for name in routes.route_names()]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -67,6 +67,12 @@ def routes(*, archived: bool = False, first: int = 0, count: int = ROWS_MAX) -> 
     return [_route(route, tuple(targets[route.pk])) for route in found]
 
 
+def route_names() -> list[str]:
+    """Those in force, for a choice."""
+    rows = Route.objects.filter(archived_at=None).order_by("name")
+    return list(rows.values_list("name", flat=True)[:ROWS_MAX])
+
+
 def _route(route: Route, targets: tuple[TargetFacts, ...]) -> RouteFacts:
     return RouteFacts(
         name=route.name,

@@ -113,6 +113,12 @@ def tenant(name: str) -> TenantFacts | None:
     return next(iter(tenants(name=name, count=1)), None)
 
 
+def tenant_names() -> list[str]:
+    """Those that may get keys, for a choice."""
+    rows = Tenant.objects.filter(archived_at=None).order_by("name")
+    return list(rows.values_list("name", flat=True)[:ROWS_MAX])
+
+
 def tenant_count() -> int:
     return Tenant.objects.count()
 
