@@ -10,7 +10,7 @@ from control.telemetry.messages import Sample
 from control.telemetry.store import Store
 
 KEPT = {10: timedelta(hours=24), 60: timedelta(days=30)}  # resolution in seconds -> how long
-WINDOWS_BACK = 6  # a late or lost run is made up for by the next ones
+WINDOWS_BACK = 3  # a late or lost run is made up for by the next ones
 SETTLE_SECONDS = 2  # the last samples of a window may be on their way
 PRUNE_ROWS_MAX = 20_000
 

@@ -2,7 +2,10 @@
 
 import csv
 import io
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -128,6 +131,37 @@ def test_a_bad_month_is_refused_with_the_right_form(text):
 
 def test_months_end_where_the_next_begins():
     assert month("2026-12") == (datetime(2026, 12, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+
+
+def weir(*arguments: str, environment: dict[str, str]) -> subprocess.Popen:
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "manage.py", *arguments],
+        cwd=root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_whoever_reads_enough_may_go(tmp_path, environment):
+    house = a_house()
+    store(tmp_path, *(house.close(f"req_{n}", route="r" * 90) for n in range(1500)))
+    process = weir("export", "usage", "--month", "2026-11", environment=environment)
+    assert process.stdout.readline().startswith("call_id,")
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 0
+    process.stderr.close()
+
+
+def test_without_a_database_it_says_so(environment):
+    away = {**environment, "WEIR_DATABASE_URL": "postgresql://weir@127.0.0.1:1/weir"}
+    process = weir("export", "usage", "--month", "2026-11", environment=away)
+    _, complaint = process.communicate(timeout=60)
+    assert "does `weir up` run?" in complaint
+    assert process.returncode == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,8 +1,10 @@
 """`weir export usage --month 2026-11 --format csv`: to stdout, one row per call, oldest first."""
 
+import os
 import sys
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import OperationalError
 
 from control.checks import Refused
 from control.metering import exports
@@ -29,5 +31,8 @@ class Command(BaseCommand):
             for text in exports.usage_csv(wanted):
                 self.stdout.write(text, ending="")
             self.stdout.flush()
-        except BrokenPipeError:  # `weir export … | head` has read enough
-            sys.stderr.close()
+        except BrokenPipeError:
+            # `weir export … | head` has read enough; the last flush must find somewhere to go.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OperationalError as error:
+            raise CommandError("the database does not answer: does `weir up` run?") from error
