@@ -115,7 +115,7 @@ def test_e02_a_hung_engine_is_ejected_then_replaced(world, settings):
     settings.WEIR_HANG_SECONDS = 0.5
     world.wants()
     replica = world.until_state("ready")
-    world.script(replica, hang=True)
+    world.script(replica, hang=True, fail_after_tokens=2)
     with_hang = {"model": "m-d", "prompt": "x", "max_tokens": 5, "stream": True}
     start_and_leave_running(world, replica, with_hang)
     world.until_state("unhealthy")

@@ -105,7 +105,7 @@ def remember(history: History, signs: Signs, at: datetime) -> History:
         return new
     tokens = signs.load.prompt_tokens + signs.load.generation_tokens
     moved = tokens != history.tokens
-    busy = signs.load.running > 0
+    busy = signs.load.running + signs.load.waiting > 0
     return replace(
         new,
         tokens=tokens,
