@@ -56,6 +56,11 @@ def total(tallies: Iterable[Tally]) -> Tally:
     return Tally(dict(counters), dict(gauges))
 
 
+def sum_of(counters: dict[str, float], family: str) -> float:
+    """Over all labels."""
+    return sum(value for name, value in counters.items() if _family(name) == family)
+
+
 def text(tally: Tally) -> str:
     """The exposition format; buckets are stored apart and written cumulatively."""
     values = _cumulative(tally.counters) | tally.gauges

@@ -20,8 +20,9 @@ class Script:
     split: int = 0
     end: str = "fin"
     head: bool = True
-    hold: asyncio.Event | None = None
+    hold: asyncio.Event | bool | None = None
     gate: asyncio.Semaphore | None = None
+    paced: bool = False
 
 
 @dataclass

@@ -1,0 +1,253 @@
+"""The gateway's parent: starts workers again, ships what they wrote, shows what they count."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import msgspec
+from django.db import Error as DatabaseError
+from django.utils import timezone
+
+from control.gateway import metrics
+from control.gateway.metrics import Tally
+from control.gateway.worker import Report, spool_folder
+from control.metering.ingest import Shipped, ship
+from control.telemetry.messages import GatewaySample
+from control.telemetry.publish import Publisher
+
+log = logging.getLogger(__name__)
+
+_SHIP_SECONDS = 0.5
+_PUBLISH_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
+_STEADY_SECONDS = 10.0  # a worker that lived so long starts again without waiting
+_BACK_OFF_SECONDS_MAX = 5.0
+_report = msgspec.json.Decoder(Report).decode
+
+
+@dataclass
+class Child:
+    """One place among the workers, whoever fills it now."""
+
+    number: int
+    owner: str = ""
+    process: subprocess.Popen | None = None
+    started_at: float = 0.0
+    start_at: float = 0.0  # not before
+    back_off_seconds: float = 0.1
+    report: Report | None = None
+    finished: list[Tally] = field(default_factory=list)  # counters of those that ended
+
+
+class Parent:
+    """`worker_argv` is the command of a worker, to which `--owner NAME` is added."""
+
+    def __init__(
+        self,
+        *,
+        worker_argv: list[str],
+        processes: int,
+        home: Path,
+        metrics_port: int,
+        drain_seconds: float,
+    ) -> None:
+        self._argv = worker_argv
+        self._spool = spool_folder(home)
+        self._children = [Child(number) for number in range(processes)]
+        self._metrics_port = metrics_port
+        self._drain_seconds = drain_seconds
+        self._stopping = threading.Event()
+        self._ended = threading.Event()  # the workers have; what they wrote is still shipped
+        self._left = 0
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stopping.set())
+        threads = [
+            threading.Thread(target=self._every, args=(_SHIP_SECONDS, self._ship), name="ship"),
+            threading.Thread(target=self._every, args=(_PUBLISH_SECONDS, Publishing(self).publish)),
+        ]
+        for thread in threads:
+            thread.start()
+        server = self._serve_metrics()
+        while not self._stopping.is_set():
+            self._look_after_workers()
+            self._stopping.wait(_LOOK_SECONDS)
+        self._stop_workers()
+        self._ended.set()
+        for thread in threads:
+            thread.join()
+        self._ship()
+        if server:
+            server.shutdown()
+
+    # --- workers ---
+
+    def _look_after_workers(self) -> None:
+        now = time.monotonic()
+        for child in self._children:
+            if child.process and child.process.poll() is not None:
+                self._buried(child, now)
+            if child.process is None and now >= child.start_at:
+                self._start(child, now)
+
+    def _start(self, child: Child, now: float) -> None:
+        """From the main thread only: a worker dies with the thread that forked it."""
+        host = socket.gethostname().split(".")[0]
+        number, at_ms = child.number, int(time.time() * 1000)
+        child.owner = f"{host}-{os.getpid()}-{number}-{at_ms}"
+        child.process = subprocess.Popen(
+            [*self._argv, "--owner", child.owner],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        child.started_at = now
+        threading.Thread(
+            target=self._read_reports, args=(child, child.process), name="reports", daemon=True
+        ).start()
+
+    def _buried(self, child: Child, now: float) -> None:
+        steady = now - child.started_at > _STEADY_SECONDS
+        child.back_off_seconds = (
+            0.1 if steady else min(child.back_off_seconds * 2, _BACK_OFF_SECONDS_MAX)
+        )
+        log.warning(
+            "gateway worker %d ended with %d; starting it again in %.1f s",
+            child.number,
+            child.process.returncode,
+            child.back_off_seconds,
+        )
+        if child.report:
+            child.finished = [metrics.total([*child.finished, Tally(child.report.tally.counters)])]
+        child.process, child.report, child.owner = None, None, ""
+        child.start_at = now + child.back_off_seconds
+
+    def _read_reports(self, child: Child, process: subprocess.Popen) -> None:
+        for line in process.stdout:
+            with contextlib.suppress(msgspec.DecodeError):
+                report = _report(line)
+                if child.process is process:
+                    child.report = report
+
+    def _stop_workers(self) -> None:
+        running = [child.process for child in self._children if child.process]
+        for process in running:
+            process.terminate()
+        until = time.monotonic() + self._drain_seconds + 3
+        for process in running:
+            try:
+                process.wait(max(until - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                log.error("a gateway worker did not stop in time and is killed")
+                process.kill()
+                process.wait()
+        for child in self._children:
+            child.owner = ""
+
+    # --- beside them ---
+
+    def _every(self, seconds: float, act: Callable[[], None]) -> None:
+        while not self._ended.wait(seconds):
+            act()
+
+    def _ship(self) -> None:
+        owners = {child.owner for child in self._children if child.owner}
+        try:
+            shipped: Shipped = ship(self._spool, owners, timezone.now())
+            self._left = shipped.left
+        except (DatabaseError, OSError) as error:
+            log.warning("usage waits in the spool: %s", type(error).__name__)
+        except Exception:
+            log.exception("the spool could not be shipped")
+
+    def reports(self) -> list[tuple[str, Report, int]]:
+        """Owner, what it reported last, and its part of the records that are not shipped yet."""
+        alive = [(c.owner, c.report) for c in self._children if c.report and c.owner]
+        return [
+            (owner, report, 0 if place else self._left)
+            for place, (owner, report) in enumerate(alive)
+        ]
+
+    def metrics_text(self) -> str:
+        tallies = [tally for child in self._children for tally in child.finished]
+        tallies += [child.report.tally for child in self._children if child.report]
+        total = metrics.total(tallies)
+        total.gauges["spool_events"] = self._left
+        return metrics.text(total)
+
+    def _serve_metrics(self) -> ThreadingHTTPServer | None:
+        """Loopback only. Port 0 means that nobody asked for it."""
+        if not self._metrics_port:
+            return None
+        try:
+            server = ThreadingHTTPServer(("127.0.0.1", self._metrics_port), _handler(self))
+        except OSError as error:
+            log.error("no /metrics on port %d: %s", self._metrics_port, error)
+            return None
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+        return server
+
+
+class Publishing:
+    """Workers as samples, for live charts."""
+
+    def __init__(self, parent: Parent) -> None:
+        self._parent = parent
+        self._publisher = Publisher()
+
+    def publish(self) -> None:
+        at = time.time()
+        samples = [
+            _sample(at, owner, report, left) for owner, report, left in self._parent.reports()
+        ]
+        if samples:
+            self._publisher.share(samples)
+
+
+def _sample(at: float, owner: str, report: Report, left: int) -> GatewaySample:
+    counters, gauges = report.tally.counters, report.tally.gauges
+    return GatewaySample(
+        at=at,
+        owner=owner,
+        in_flight=int(gauges.get("in_flight", 0)),
+        waiting=int(gauges.get("waiting", 0)),
+        calls_total=int(metrics.sum_of(counters, "calls_total")),
+        tokens_total=int(metrics.sum_of(counters, "tokens_total")),
+        ttft_seconds_sum=counters.get("ttft_seconds_sum", 0.0),
+        ttft_count=int(counters.get("ttft_seconds_count", 0)),
+        tpot_seconds_sum=counters.get("tpot_seconds_sum", 0.0),
+        tpot_count=int(counters.get("tpot_seconds_count", 0)),
+        snapshot_age_seconds=report.snapshot_age_seconds,
+        spool_events=left,
+    )
+
+
+def _handler(parent: Parent) -> type[BaseHTTPRequestHandler]:
+    class Metrics(BaseHTTPRequestHandler):
+        timeout = 10
+
+        def do_GET(self) -> None:  # noqa: N802 - the name that the standard library calls
+            if self.path != "/metrics":
+                return self.send_error(404)
+            body = parent.metrics_text().encode()
+            self.send_response(200)
+            self.send_header("content-type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            return None
+
+        def log_message(self, *args: object) -> None:
+            """Scrapes are not worth a line."""
+
+    return Metrics

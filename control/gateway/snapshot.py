@@ -1,0 +1,217 @@
+"""Keeps what a gateway knows current: a thread that loads, decodes and hands over, off the loop."""
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import psycopg
+from cryptography.fernet import InvalidToken
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.utils import timezone
+
+from control.gateway.limits import Limits
+from control.models import SnapshotPart
+from control.models.sealing import unseal
+from control.routes import snapshot
+from control.routes.snapshot import FORMAT, Identities, Replicas, Routes
+from control.states import Part
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 1.0
+_TOUCH_SECONDS = 10.0
+_VERSIONS = "SELECT part, version, built FROM control_snapshotpart"
+_PAYLOAD = "SELECT payload, built FROM control_snapshotpart WHERE part = %s"
+
+
+class Known(NamedTuple):
+    """All three parts, with the engines' keys opened."""
+
+    identities: Identities
+    routes: Routes
+    replicas: Replicas
+    keys: dict[int, str]
+
+
+OnKnown = Callable[[Known], None]
+OnConfirmed = Callable[[float], None]  # seconds ago
+
+
+class Keeper(threading.Thread):
+    """`on_known` and `on_confirmed` are called in this thread."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        folder: Path,
+        limits: Limits,
+        on_known: OnKnown,
+        on_confirmed: OnConfirmed,
+    ) -> None:
+        super().__init__(name="snapshot", daemon=True)
+        self._url = url
+        self._disk = Disk(folder)
+        self._limits = limits
+        self._on_known = on_known
+        self._on_confirmed = on_confirmed
+        self._stopping = threading.Event()
+        self._parts: dict[Part, msgspec.Struct] = {}
+        self._keys: dict[int, str] = {}
+        self._loaded: dict[Part, int] = {}
+        self._stale_since: float | None = None  # identities, by the monotonic clock
+        self._said = False
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def run(self) -> None:
+        self._read_disk()
+        while not self._stopping.is_set():
+            try:
+                self._follow()
+            except (psycopg.Error, DatabaseError, OSError) as error:
+                if not self._said:
+                    log.warning("no database (%s): serving what is known", type(error).__name__)
+                self._said = True
+                self._stopping.wait(_POLL_SECONDS)
+            except Exception:
+                log.exception("the snapshot could not be followed; trying again")
+                self._stopping.wait(_POLL_SECONDS)
+
+    def _follow(self) -> None:
+        with psycopg.connect(self._url, autocommit=True, connect_timeout=3) as database:
+            database.execute(f"LISTEN {SnapshotPart.CHANNEL_BUILT}")
+            database.execute(f"LISTEN {SnapshotPart.CHANNEL_STALE}")
+            self._said = False
+            while not self._stopping.is_set():
+                self._poll(database)
+                wait = self._limits.identities_stale_seconds if self._stale_since else _POLL_SECONDS
+                for _ in database.notifies(timeout=wait, stop_after=1):
+                    pass
+
+    def _poll(self, database: psycopg.Connection) -> None:
+        known = set(map(str, Part))
+        rows = {
+            Part(part): (version, built)
+            for part, version, built in database.execute(_VERSIONS)
+            if part in known  # a newer release may have more of them
+        }
+        changed = [part for part, (_, built) in rows.items() if built != self._loaded.get(part, 0)]
+        for part in changed:
+            payload, built = database.execute(_PAYLOAD, [part]).fetchone()
+            if self._take(part, bytes(payload)):
+                self._disk.write(part, bytes(payload))
+            self._loaded[part] = built
+        if changed:
+            self._hand_over()
+        version, built = rows.get(Part.IDENTITIES, (0, 0))
+        if self._identities_current(behind=version > built):
+            self._on_confirmed(0.0)
+            self._disk.touch()
+
+    def _identities_current(self, *, behind: bool) -> bool:
+        """A revocation must not wait for a builder that does not run."""
+        if not behind:
+            self._stale_since = None
+            return True
+        now = time.monotonic()
+        if self._stale_since is None:
+            self._stale_since = now
+        elif now - self._stale_since >= self._limits.identities_stale_seconds:
+            connection.close_if_unusable_or_obsolete()
+            snapshot.build(Part.IDENTITIES, at=timezone.now())
+        return False
+
+    def _take(self, part: Part, payload: bytes) -> bool:
+        try:
+            value = snapshot.decode(part, payload)
+        except msgspec.DecodeError:
+            log.exception("part %s of the snapshot cannot be read; the last one is kept", part)
+            return False
+        if value.format not in (FORMAT, FORMAT - 1):
+            log.error("part %s of the snapshot has format %d, unknown here", part, value.format)
+            return False
+        self._parts[part] = value
+        if isinstance(value, Replicas):
+            self._keys = _opened(value)
+        return True
+
+    def _hand_over(self) -> None:
+        if len(self._parts) == len(Part):
+            self._on_known(
+                Known(
+                    self._parts[Part.IDENTITIES],
+                    self._parts[Part.ROUTES],
+                    self._parts[Part.REPLICAS],
+                    self._keys,
+                )
+            )
+
+    def _read_disk(self) -> None:
+        age = self._disk.age_seconds()
+        if age is None:
+            return
+        for part in Part:
+            payload = self._disk.read(part)
+            if payload is None or not self._take(part, payload):
+                return
+        self._hand_over()
+        self._on_confirmed(age)
+
+
+def _opened(replicas: Replicas) -> dict[int, str]:
+    keys = {}
+    for replica in replicas.replicas:
+        if replica.sealed_key:
+            try:
+                keys[replica.id] = unseal(replica.sealed_key)
+            except InvalidToken:
+                log.error("the key of replica %d is sealed under another WEIR_SECRET", replica.id)
+    return keys
+
+
+class Disk:
+    """The copy that is served from when the database is away at start. For this account only."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._confirmed = folder / "confirmed"
+        self._touched_at = 0.0
+
+    def read(self, part: Part) -> bytes | None:
+        try:
+            return (self._folder / f"{part}.json").read_bytes()
+        except OSError:
+            return None
+
+    def write(self, part: Part, payload: bytes) -> None:
+        path = self._folder / f"{part}.json"
+        mine = path.with_suffix(f".{os.getpid()}")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(file, "wb") as opened:
+                opened.write(payload)
+            mine.replace(path)
+        except OSError:
+            log.exception("the snapshot could not be kept on disk")
+
+    def touch(self) -> None:
+        if time.monotonic() - self._touched_at > _TOUCH_SECONDS:
+            self._touched_at = time.monotonic()
+            with contextlib.suppress(OSError):
+                self._confirmed.touch(mode=0o600)
+
+    def age_seconds(self) -> float | None:
+        try:
+            return max(time.time() - self._confirmed.stat().st_mtime, 0.0)
+        except OSError:
+            return None

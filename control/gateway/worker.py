@@ -1,0 +1,175 @@
+"""One gateway process: the loop that serves, and what runs beside it."""
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from control.gateway.http1.listener import Listener
+from control.gateway.limits import Limits
+from control.gateway.metrics import Tally
+from control.gateway.serve import Gateway
+from control.gateway.shared import Clock, shared
+from control.gateway.snapshot import Keeper, Known
+from control.gateway.sweep import sweep
+from control.metering.spool import SpoolWriter
+
+log = logging.getLogger(__name__)
+
+_PR_SET_PDEATHSIG = 1
+_TICK_SECONDS = 1.0
+_DRAIN_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker serves, and what it serves from."""
+
+    owner: str
+    bind: str
+    port: int
+    processes: int
+    database_url: str
+    redis_url: str
+    home: Path
+
+
+def spool_folder(home: Path) -> Path:
+    return home / "spool"
+
+
+def run(place: Place, limits: Limits) -> None:
+    """Returns when it was told to stop and its calls have ended."""
+    _die_with_parent()
+    os.set_blocking(sys.stdout.fileno(), False)  # a parent that does not read stops no call
+    uvloop.run(Worker(place, limits).serve())
+
+
+class Worker:
+    def __init__(self, place: Place, limits: Limits) -> None:
+        self._place = place
+        self._limits = limits
+        self._clock = Clock()
+
+    async def serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        stopping = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        self._build()
+        keeper = self._follow_snapshot(loop)
+        await self._listener.listen(self._place.bind, self._place.port)
+        ticking = loop.create_task(self._tick_forever())
+        await stopping.wait()
+        await self._drain()
+        keeper.stop()
+        ticking.cancel()
+        self._close()
+
+    def _build(self) -> None:
+        spool = SpoolWriter(spool_folder(self._place.home), self._place.owner)
+        self._shared = shared(
+            redis_url=self._place.redis_url,
+            processes=self._place.processes,
+            spool=spool,
+            limits=self._limits,
+            clock=self._clock,
+        )
+        self._gateway = Gateway(self._shared)
+        self._listener = Listener(self._gateway, self._limits)
+
+    def _follow_snapshot(self, loop: asyncio.AbstractEventLoop) -> Keeper:
+        keeper = Keeper(
+            url=self._place.database_url,
+            folder=self._place.home / "snapshot",
+            limits=self._limits,
+            on_known=lambda known: loop.call_soon_threadsafe(self._know, known),
+            on_confirmed=lambda ago: loop.call_soon_threadsafe(self._confirm, ago),
+        )
+        keeper.start()
+        return keeper
+
+    def _know(self, known: Known) -> None:
+        self._gateway.know(known.identities, known.routes)
+        self._gateway.know_replicas(known.replicas, known.keys)
+
+    def _confirm(self, seconds_ago: float) -> None:
+        self._gateway.confirm(self._clock.now() - seconds_ago)
+
+    async def _tick_forever(self) -> None:
+        ticks = 0
+        while True:
+            ticks += 1
+            sweep(self._gateway, self._listener, self._clock.now())
+            if ticks % self._limits.refused_flush_seconds == 0:
+                self._flush_refused()
+            self._report()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    def _flush_refused(self) -> None:
+        try:
+            self._shared.flush_refused()
+        except OSError:
+            log.exception("refusals could not be written down")
+
+    def _report(self) -> None:
+        """To the parent, which sums and publishes: one line, or none while it does not read."""
+        gateway, calls = self._gateway, self._shared.calls
+        waiting = len(self._shared.waiting)
+        tally = self._shared.tally
+        tally.gauges = {
+            "in_flight": len(calls) - waiting,
+            "waiting": waiting,
+            "connections": len(self._listener.connections),
+            "snapshot_age_seconds": gateway.snapshot_age_seconds() or 0.0,
+            "counters_shared": int(self._shared.counters.shared),
+            "ejected_replicas": self._shared.replicas.ejected(),
+            "workers": 1,
+        }
+        line = msgspec.json.encode(Report(tally, gateway.snapshot_age_seconds())) + b"\n"
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):
+            os.write(sys.stdout.fileno(), line)
+
+    async def _drain(self) -> None:
+        """Answer what has begun; new connections already go to other processes."""
+        self._gateway.draining = True
+        self._listener.stop_listening()
+        for _ in range(int(self._limits.drain_seconds / _DRAIN_LOOK_SECONDS)):
+            if not self._shared.calls:
+                break
+            await asyncio.sleep(_DRAIN_LOOK_SECONDS)
+        for call in tuple(self._shared.calls):
+            call.drain()
+        await asyncio.sleep(_DRAIN_LOOK_SECONDS)
+
+    def _close(self) -> None:
+        for call in tuple(self._shared.calls):
+            call.on_client_gone()
+        self._listener.close()
+        self._shared.replicas.close()
+        self._shared.counters.close()
+        self._flush_refused()
+        self._shared.spool.close()
+
+
+class Report(msgspec.Struct):
+    """What a worker tells its parent each second."""
+
+    tally: Tally
+    snapshot_age_seconds: float | None
+
+
+def _die_with_parent() -> None:
+    """A worker without its parent ships nothing: it lets its calls end and goes."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,44 @@
+"""`weir gateway`: the data plane, one parent and WEIR_GATEWAY_PROCESSES workers."""
+
+import sys
+from argparse import ArgumentParser
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from control.gateway import worker
+from control.gateway.limits import Limits
+from control.gateway.main import Parent
+
+
+class Command(BaseCommand):
+    help = "Serve tenants' calls."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--owner", help="run as one worker, under this name (internal)")
+
+    def handle(self, *, owner: str | None, **options) -> None:
+        limits = Limits(**settings.WEIR_GATEWAY_LIMITS)
+        if owner:
+            worker.run(_place(owner), limits)
+        else:
+            Parent(
+                worker_argv=[sys.executable, sys.argv[0], "gateway"],
+                processes=settings.WEIR_GATEWAY_PROCESSES,
+                home=settings.WEIR_HOME,
+                metrics_port=settings.WEIR_METRICS_PORT,
+                drain_seconds=limits.drain_seconds,
+            ).run()
+
+
+def _place(owner: str) -> worker.Place:
+    return worker.Place(
+        owner=owner,
+        bind=settings.WEIR_BIND,
+        port=settings.WEIR_GATEWAY_PORT,
+        processes=settings.WEIR_GATEWAY_PROCESSES,
+        database_url=settings.WEIR_DATABASE_URL,
+        redis_url=settings.REDIS_LIVE_URL,
+        home=settings.WEIR_HOME,
+    )

@@ -1,0 +1,252 @@
+"""The real processes: a parent, its workers, the database they follow, the events they leave."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import httpx
+import psutil
+import pytest
+from django.conf import settings
+from django.db import transaction
+
+from control.management.local.ports import free_port
+from control.models import (
+    CatalogModel,
+    Deployment,
+    Key,
+    Project,
+    RefusalCount,
+    Replica,
+    Route,
+    SnapshotPart,
+    Target,
+    Tenant,
+    UsageEvent,
+    Version,
+)
+from control.models.sealing import digest_of, seal
+from control.routes import snapshot
+from control.states import KeyState, Part
+from control.telemetry.store import Store
+from tests.gateway.place import KEY, chat
+from tests.gateway.serving import Serving
+from tests.gateway.upstream import answered, streamed
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HANG_SECONDS = 30
+
+
+def until(holds: Callable[[], object], what: str) -> object:
+    deadline = time.monotonic() + HANG_SECONDS
+    while not (found := holds()):
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.02)
+    return found
+
+
+def build_all() -> None:
+    for part in Part:
+        snapshot.build(part, at=datetime.now(UTC))
+
+
+@pytest.fixture
+def engine() -> Iterator[Serving]:
+    with Serving(answered("fine", 7, 3)) as serving:
+        yield serving
+
+
+@pytest.fixture
+def key(transactional_db, engine) -> Key:
+    """A tenant with a key, a route to one ready replica, and the snapshot of all that."""
+    tenant = Tenant.objects.create(name="acme")
+    project = Project.objects.create(tenant=tenant, name="default")
+    key = Key.objects.create(
+        tenant=tenant, project=project, name="ci", shown="wei…kkkk", digest=digest_of(KEY)
+    )
+    model = CatalogModel.objects.create(name="m")
+    version = Version.objects.create(model=model, name="v1", engine={"kind": "stub"})
+    deployment = Deployment.objects.create(name="d", version=version)
+    route = Route.objects.create(name="chat")
+    Target.objects.create(route=route, deployment=deployment)
+    Replica.objects.create(
+        deployment=deployment,
+        version=version,
+        generation=1,
+        state="ready",
+        host="127.0.0.1",
+        port=engine.port,
+        slots=8,
+        engine_key=seal("engine-secret"),
+    )
+    for part in Part:
+        SnapshotPart.raise_version(part)
+    build_all()
+    return key
+
+
+class Running:
+    def __init__(self, environment: dict[str, str], processes: int = 1) -> None:
+        self.port, self.metrics_port = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = subprocess.Popen(
+            [sys.executable, str(settings.BASE_DIR / "manage.py"), "gateway"],
+            env={
+                **environment,
+                "WEIR_GATEWAY_PORT": str(self.port),
+                "WEIR_METRICS_PORT": str(self.metrics_port),
+                "WEIR_GATEWAY_PROCESSES": str(processes),
+            },
+        )
+
+    def workers(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children()
+
+    def status(self, path: str = "/ready") -> int | None:
+        try:
+            return httpx.get(self.url + path, timeout=5).status_code
+        except httpx.HTTPError:
+            return None
+
+    def post(self, body: dict, key: str = KEY) -> httpx.Response:
+        headers = {"authorization": f"Bearer {key}"}
+        return httpx.post(
+            f"{self.url}/v1/chat/completions", json=body, headers=headers, timeout=HANG_SECONDS
+        )
+
+
+@pytest.fixture
+def gateway(environment, key) -> Iterator[Running]:
+    running = Running(environment)
+    try:
+        until(lambda: running.status() == 200, "the gateway is ready")
+        yield running
+    finally:
+        running.process.terminate()
+        running.process.wait(HANG_SECONDS)
+
+
+def test_a_call_becomes_one_event_and_moves_the_metrics(gateway, engine):
+    answer = gateway.post(chat())
+    assert answer.status_code == 200
+    event = until(lambda: UsageEvent.objects.first(), "the event is stored")
+    assert event.call_id == answer.headers["x-request-id"]
+    assert (event.input_tokens, event.output_tokens, event.outcome) == (7, 3, "complete")
+    assert "authorization: bearer engine-secret" in engine.seen[0].head.lower()
+    url = f"http://127.0.0.1:{gateway.metrics_port}/metrics"
+    line = 'weir_gateway_calls_total{route="chat",outcome="complete"} 1'
+    until(lambda: line in httpx.get(url).text, "the call is counted")
+
+
+def test_workers_show_their_numbers_live(gateway):
+    [name] = until(lambda: Store().subjects("gateway"), "a worker is heard of")
+    sample = until(lambda: Store().latest([name]).get(name), "a sample is there")
+    assert sample.snapshot_age_seconds is not None
+
+
+def test_a_revoked_key_stops_without_a_builder(gateway, key):
+    assert gateway.post(chat()).status_code == 200
+    with transaction.atomic():
+        Key.objects.filter(pk=key.pk).update(state=KeyState.REVOKED)
+        SnapshotPart.raise_version(Part.IDENTITIES)
+    until(lambda: gateway.post(chat()).status_code == 401, "the key is refused")
+    until(lambda: RefusalCount.objects.filter(code="invalid_api_key").exists(), "it is counted")
+
+
+def test_a_replica_that_drains_gets_no_call(gateway):
+    replica = Replica.objects.get()
+    replica.move("draining", reason="test", by="test", at=datetime.now(UTC))
+    build_all()
+    until(lambda: gateway.status() == 503, "no route is ready")
+    refused = gateway.post(chat())
+    assert refused.status_code == 503
+    assert refused.json()["error"]["code"] == "model_loading"
+    assert int(refused.headers["retry-after"]) > 0
+
+
+def test_a_killed_worker_is_replaced_and_its_call_is_recorded_as_lost(gateway, engine):
+    engine.play(answered(hold=True))
+    [worker] = gateway.workers()
+    engine.when_seen(lambda: worker.send_signal(signal.SIGKILL))
+    with pytest.raises(httpx.HTTPError):
+        gateway.post(chat())
+    event = until(lambda: UsageEvent.objects.first(), "the lost call is stored")
+    assert (event.outcome, event.tokens_source) == ("lost", "estimated")
+    engine.play(answered())
+    until(lambda: gateway.status() == 200, "another worker serves")
+    assert gateway.post(chat()).status_code == 200
+
+
+def test_workers_go_with_a_killed_parent_and_the_next_one_ships_what_they_left(
+    environment, key, engine
+):
+    first = Running(environment)
+    until(lambda: first.status() == 200, "the gateway is ready")
+    [worker] = first.workers()
+    first.process.send_signal(signal.SIGSTOP)  # it ships nothing any more
+    answer = first.post(chat())
+    first.process.kill()
+    first.process.wait(HANG_SECONDS)
+    worker.wait(HANG_SECONDS)
+    second = Running(environment)
+    try:
+        until(lambda: UsageEvent.objects.filter(call_id=answer.headers["x-request-id"]), "shipped")
+    finally:
+        second.process.terminate()
+        assert second.process.wait(HANG_SECONDS) == 0
+
+
+def test_a_stream_ends_whole_while_the_gateway_stops(gateway, engine):
+    engine.play(streamed("a", "b", "c", split=64, paced=True))
+    headers = {"authorization": f"Bearer {KEY}"}
+    url = f"{gateway.url}/v1/chat/completions"
+    with httpx.stream(
+        "POST", url, json=chat(stream=True), headers=headers, timeout=HANG_SECONDS
+    ) as got:
+        parts = got.iter_bytes()
+        text = next(parts)
+        gateway.process.terminate()
+        until(lambda: gateway.status("/health") is None, "nobody listens any more")
+        engine.go_on()
+        text += b"".join(parts)
+    assert text.endswith(b"data: [DONE]\n\n")
+    gateway.process.wait(HANG_SECONDS)
+    assert UsageEvent.objects.get().outcome == "complete"
+
+
+def test_it_serves_from_its_copy_when_the_database_is_away(environment, key, engine):
+    first = Running(environment)
+    until(lambda: first.status() == 200, "the gateway is ready")
+    first.process.terminate()
+    first.process.wait(HANG_SECONDS)
+    nowhere = {**environment, "WEIR_DATABASE_URL": "postgresql://weir@127.0.0.1:1/weir"}
+    second = Running(nowhere)
+    try:
+        until(lambda: second.status() == 200, "it is ready without a database")
+        assert second.post(chat()).status_code == 200
+        mode = os.stat(settings.WEIR_HOME / "snapshot" / "identities.json").st_mode
+        assert mode & 0o777 == 0o600
+        stored = (settings.WEIR_HOME / "snapshot" / "replicas.json").read_text()
+        assert "engine-secret" not in stored
+        assert json.loads(stored)["replicas"]
+    finally:
+        second.process.terminate()
+        second.process.wait(HANG_SECONDS)
+
+
+def test_several_workers_share_one_port(environment, key):
+    running = Running(environment, processes=2)
+    try:
+        until(lambda: running.status() == 200, "the gateway is ready")
+        until(lambda: len(running.workers()) == 2, "both workers run")
+        assert {running.post(chat()).status_code for _ in range(8)} == {200}
+    finally:
+        running.process.terminate()
+        running.process.wait(HANG_SECONDS)
+    assert until(lambda: UsageEvent.objects.count() == 8, "all calls are stored")
