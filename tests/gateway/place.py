@@ -147,6 +147,15 @@ class Place:
         }
         return await self.request("POST", path, content=content, headers=sent)
 
+    def stream(self, body: dict, key: str = KEY) -> "Stream":
+        """A call of which a test reads as much as it wants: closed at the end of the block."""
+        text = json.dumps(body).encode()
+        head = (
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            f"authorization: Bearer {key}\r\ncontent-length: {len(text)}\r\n\r\n"
+        )
+        return Stream(self.port, head.encode() + text)
+
     async def get(self, path: str, key: str = KEY) -> "Answer":
         return await self.request("GET", path, headers={"authorization": f"Bearer {key}"})
 
@@ -188,6 +197,37 @@ class Place:
         async with asyncio.timeout(seconds):
             while not condition():  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.005)
+
+
+class Stream:
+    """A raw connection: what is sent, and what has come back so far."""
+
+    def __init__(self, port: int, sent: bytes) -> None:
+        self._port = port
+        self._sent = sent
+        self.got = b""
+
+    async def __aenter__(self) -> "Stream":
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self.writer.write(self._sent)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.writer.transport.abort()
+
+    async def until(self, wanted: bytes) -> bytes:
+        async with asyncio.timeout(10):
+            while wanted not in self.got:
+                data = await self.reader.read(65536)
+                assert data, f"closed before {wanted!r}: {self.got[-300:]!r}"
+                self.got += data
+        return self.got
+
+    async def rest(self) -> bytes:
+        """All up to the end of the connection."""
+        async with asyncio.timeout(10):
+            self.got += await self.reader.read(-1)
+        return self.got
 
 
 def chat(text: str = "hello", **members) -> dict:

@@ -1,0 +1,305 @@
+"""Failure cases from the field about streams, over real sockets."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.place import chat
+from tests.gateway.upstream import (
+    DONE,
+    Script,
+    chunk,
+    event,
+    streamed,
+    usage_chunk,
+)
+
+STREAMS = json.loads((Path(__file__).parent.parent / "cases" / "streams.json").read_text())
+
+
+def played(name: str, split: int | None = None) -> Script:
+    given = STREAMS[name]
+    size = {1: 1, "frame": 0}[given["split"]] if split is None else split
+    return Script(bytes.fromhex(given["hex"]), split=size, end=given["end"])
+
+
+def datas(body: bytes) -> list[dict]:
+    """Every chunk of a stream, by a reader that knows all line ends."""
+    text = body.decode().replace("\r\n", "\n").replace("\r", "\n")
+    found = []
+    for block in text.split("\n\n"):
+        lines = [line[5:].removeprefix(" ") for line in block.split("\n") if line[:5] == "data:"]
+        if lines and not lines[0].startswith("[DONE]"):
+            found.append(json.loads("\n".join(lines)))
+    return found
+
+
+def content(body: bytes) -> str:
+    choices = [choice for data in datas(body) for choice in data.get("choices", ())]
+    return "".join(choice["delta"].get("content") or "" for choice in choices)
+
+
+async def test_s01_a_character_cut_between_reads_stays_whole(place, engines):
+    await engines(played("S01-a"))
+    answer = await place.post(chat(stream=True))
+    assert content(answer.body) == STREAMS["S01-a"]["expect"]["content"]
+    assert "\ufffd" not in answer.body.decode()
+    [closed] = place.closes()
+    assert (closed.input_tokens, closed.output_tokens) == (7, 5)
+
+
+@pytest.mark.parametrize("split", [0, 1])
+@pytest.mark.parametrize("name", ["S02-a", "S02-b", "S02-c"])
+async def test_s02_every_legal_line_end_is_read(place, engines, name, split):
+    engine = await engines(played(name, split))
+    answer = await place.post(chat(stream=True))
+    assert content(answer.body) == "Hello"
+    [closed] = place.closes()
+    assert (closed.input_tokens, closed.output_tokens, closed.outcome) == (4, 2, "complete")
+    assert len(engine.seen) == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+async def test_s04_usage_is_always_asked_for_and_shown_if_wanted(place, engines, path):
+    engine = await engines(streamed("a", "b"))
+    body = {"model": "chat", "stream": True}
+    body |= {"prompt": "x"} if path.endswith("v1/completions") else chat()
+    shown = []
+    for options in (None, {}, {"include_usage": False}, {"include_usage": True}):
+        answer = await place.post({**body, "stream_options": options}, path)
+        shown.append([data for data in datas(answer.body) if data.get("usage")])
+        assert answer.events()[-1] == b"data: [DONE]"
+    assert [len(chunks) for chunks in shown] == [0, 0, 0, 1]
+    assert shown[3][0]["choices"] == []
+    assert all(seen.body["stream_options"]["include_usage"] is True for seen in engine.seen)
+    used = {(closed.input_tokens, closed.output_tokens) for closed in place.closes()}
+    assert used == {(7, 2)}
+
+
+@pytest.mark.parametrize("name", ["S05-a", "S05-b", "S05-c", "S05-d"])
+async def test_s05_usage_is_the_last_snapshot(place, engines, name):
+    await engines(played(name))
+    wanted = await place.post(chat(stream=True, stream_options={"include_usage": True}))
+    [closed] = place.closes()
+    assert (closed.input_tokens, closed.output_tokens) == (26, 12)
+    [usage] = [data for data in datas(wanted.body) if data.get("usage")]
+    assert (usage["choices"], usage["usage"]["completion_tokens"]) == ([], 12)
+
+
+@pytest.mark.parametrize("name", ["S06-a", "S06-b"])
+async def test_s06_a_broken_stream_ends_with_an_error_not_with_done(place, engines, name):
+    engine = await engines(played(name))
+    answer = await place.post(chat(stream=True))
+    assert answer.status == 200
+    assert b"[DONE]" not in answer.body
+    assert datas(answer.body)[-1]["error"]["code"] == "upstream_error"
+    [closed] = place.closes()
+    assert closed.outcome == "truncated"
+    assert place.shared.replicas._live[engine.info.id].failures == 1
+
+
+async def test_s06_done_without_a_finish_is_passed_on_and_recorded(place, engines):
+    engine = await engines(played("S06-c"))
+    answer = await place.post(chat(stream=True))
+    assert answer.body == engine.scripts[0].body
+    assert place.closes()[0].outcome == "incomplete"
+    assert place.shared.replicas._live[engine.info.id].failures == 1
+
+
+async def test_s06_a_missing_done_is_added_to_a_whole_answer(place, engines):
+    engine = await engines(played("S06-d"))
+    answer = await place.post(chat(stream=True))
+    assert answer.body.count(b"[DONE]") == 1
+    [closed] = place.closes()
+    assert (closed.outcome, closed.input_tokens, closed.output_tokens) == ("complete", 5, 2)
+    assert place.shared.replicas._live[engine.info.id].failures == 0
+
+
+async def test_s06_a_whole_answer_that_breaks_off_is_a_502(place, engines):
+    body = b'{"choices":[{"index":0,"mess'
+    await engines(Script(body, content_type="application/json; x", end="rst"))
+    answer = await place.post(chat())
+    assert (answer.status, answer.error["code"]) == (502, "upstream_error")
+
+
+async def test_s07_an_error_as_first_event_is_a_proper_status(place, engines):
+    await engines(played("S07-a"))
+    answer = await place.post(chat(stream=True))
+    assert (answer.status, answer.error["code"]) == (504, "upstream_timeout")
+    [closed] = place.closes()
+    assert (closed.outcome, closed.output_tokens, closed.input_tokens) == ("upstream_error", 0, 0)
+
+
+async def two_engines(engines, *scripts: Script):
+    """Two replicas that play `scripts` in the order in which either is asked."""
+    one, two = await engines(*scripts), await engines()
+    two.scripts = one.scripts
+    return one, two
+
+
+async def test_s07_an_error_as_first_event_is_tried_elsewhere(place, engines):
+    one, two = await two_engines(engines, played("S07-a"), streamed("fine"))
+    answer = await place.post(chat(stream=True))
+    assert (answer.status, answer.text()) == (200, "fine")
+    [closed] = place.closes()
+    assert (closed.attempts, closed.outcome) == (2, "complete")
+    assert (len(one.seen), len(two.seen)) == (1, 1)
+
+
+async def test_s07_an_error_after_tokens_ends_the_stream_and_is_not_retried(place, engines):
+    one, two = await two_engines(engines, played("S07-b"), streamed("never"))
+    answer = await place.post(chat(stream=True))
+    assert content(answer.body) == "ab"
+    assert [data["error"]["code"] for data in datas(answer.body) if "error" in data] == [
+        "upstream_error"
+    ]
+    assert b"cuda" not in answer.body
+    [closed] = place.closes()
+    assert (closed.outcome, closed.input_tokens, closed.output_tokens) == ("upstream_error", 9, 2)
+    assert len(one.seen) + len(two.seen) == 1
+
+
+async def test_s09_an_aborted_stream_is_settled_by_its_last_snapshot(place, engines):
+    gate = asyncio.Semaphore(0)
+    script = played("S09-a", split=0)
+    script.split, script.gate = len(script.body) // 20, gate
+    engine = await engines(script)
+    async with place.stream(chat(stream=True)) as stream:
+        for _ in range(14):
+            gate.release()
+        await stream.until(b"t12 ")
+    await place.until(place.closes)
+    [closed] = place.closes()
+    assert (closed.outcome, closed.status, closed.input_tokens) == ("client_closed", 499, 31)
+    assert 12 <= closed.output_tokens <= 15
+    assert closed.delivered_tokens <= closed.output_tokens
+    assert closed.tokens_source == "engine"
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+
+
+async def test_s09_without_snapshots_what_came_is_counted_and_said_to_be_an_estimate(
+    place, engines
+):
+    body = b"".join(chunk(f"t{n} ") for n in range(1, 21))
+    await engines(Script(body, end="hold"))
+    async with place.stream(chat(stream=True)) as stream:
+        await stream.until(b"t20 ")
+    await place.until(place.closes)
+    [closed] = place.closes()
+    assert (closed.output_tokens, closed.tokens_source) == (20, "estimated")
+    assert closed.input_tokens > 0
+
+
+async def test_s11_fields_nobody_knows_reach_the_client(place, engines):
+    engine = await engines(played("S11-a"))
+    answer = await place.post(chat(stream=True))
+    deltas = [data["choices"][0]["delta"] for data in datas(answer.body)]
+    assert {"reasoning": "th"} in deltas
+    assert {"reasoning_content": "ink"} in deltas
+    assert {"x_future": {"k": 1}} in deltas
+    assert content(answer.body) == "42"
+    sent = engine.scripts[0].body.split(b"\n\n")
+    assert answer.events() == [part for part in sent if part and b'"usage"' not in part]
+    assert place.closes()[0].output_tokens == 9
+
+
+async def test_s12_choices_keep_their_index_and_end_once(place, engines):
+    await engines(played("S12-a"))
+    answer = await place.post(chat(stream=True, n=2))
+    texts, finishes = {0: "", 1: ""}, []
+    for data in datas(answer.body):
+        for choice in data["choices"]:
+            texts[choice["index"]] += choice["delta"].get("content") or ""
+            finishes += [choice["index"]] if choice["finish_reason"] else []
+    assert (texts, sorted(finishes)) == ({0: "ab", 1: "XY"}, [0, 1])
+    assert answer.body.count(b"[DONE]") == 1
+    assert answer.body.endswith(DONE)
+    [closed] = place.closes()
+    assert (closed.input_tokens, closed.output_tokens) == (10, 4)
+
+
+async def test_s12_running_usage_of_each_choice_is_summed_when_the_stream_is_left(place, engines):
+    body = b"".join(
+        chunk(text, index=index, usage=(10, tokens))
+        for index, text, tokens in ((0, "a", 1), (1, "X", 1), (0, "b", 2), (1, "last", 2))
+    )
+    await engines(Script(body, end="hold"))
+    async with place.stream(chat(stream=True, n=2)) as stream:
+        await stream.until(b"last")
+    await place.until(place.closes)
+    assert place.closes()[0].output_tokens == 4
+
+
+ROLE = chunk(role=True)
+BROKEN = {
+    "before the head": Script(head=False, end="rst"),
+    "after the head": Script(b"", end="rst"),
+    "after the role alone": Script(ROLE, end="rst"),
+}
+
+
+@pytest.mark.parametrize("where", BROKEN)
+async def test_t04_a_stream_that_breaks_before_its_first_token_is_tried_elsewhere(
+    place, engines, where
+):
+    await two_engines(engines, BROKEN[where], streamed("fine"))
+    answer = await place.post(chat(stream=True))
+    assert (answer.status, answer.text()) == (200, "fine")
+    assert answer.body.count(b'"role"') == 1
+    assert len(place.opens()) == len(place.closes()) == 1
+    assert place.closes()[0].attempts == 2
+
+
+async def test_t04_a_stream_that_breaks_after_a_token_is_not(place, engines):
+    one, two = await two_engines(
+        engines, Script(ROLE + chunk("one", usage=(7, 1)), end="rst"), streamed("never")
+    )
+    answer = await place.post(chat(stream=True))
+    assert content(answer.body) == "one"
+    assert datas(answer.body)[-1]["error"]["code"] == "upstream_error"
+    assert len(one.seen) + len(two.seen) == 1
+    [closed] = place.closes()
+    assert (closed.outcome, closed.output_tokens) == ("truncated", 1)
+
+
+async def test_t04_all_replicas_broken_is_a_502_with_one_record(place, engines):
+    await two_engines(engines, BROKEN["before the head"])
+    answer = await place.post(chat(stream=True))
+    assert (answer.status, answer.error["code"]) == (502, "upstream_error")
+    [closed] = place.closes()
+    assert (closed.attempts, closed.output_tokens, closed.input_tokens) == (2, 0, 0)
+
+
+async def test_silence_is_filled_with_comments_once_the_stream_has_begun(place, engines):
+    await engines(Script(ROLE + chunk("a", usage=(7, 1)), end="hold"))
+    async with place.stream(chat(stream=True)) as stream:
+        await stream.until(b'"a"')
+        place.push(16)
+        await stream.until(b": keep-alive\n\n")
+
+
+async def test_comments_of_an_engine_before_the_first_token_are_held(place, engines):
+    await engines(Script(b": ping\n\n" + streamed("a").body))
+    answer = await place.post(chat(stream=True))
+    assert answer.text() == "a"
+
+
+async def test_what_is_not_ours_to_judge_passes_as_it_came(place, engines):
+    odd = b"event: note\nid: 7\ndata: not json\n\n"
+    await engines(Script(chunk("a") + odd + chunk(finish="stop") + usage_chunk(7, 1) + DONE))
+    answer = await place.post(chat(stream=True))
+    assert odd in answer.body
+    assert place.closes()[0].outcome == "complete"
+
+
+async def test_a_member_called_usage_inside_an_answer_is_left_alone(place, engines):
+    data = {
+        "usage": {"prompt_tokens": 7, "completion_tokens": 1},
+        "choices": [{"index": 0, "delta": {"content": '"usage":{}', "usage": {"a": 1}}}],
+    }
+    await engines(Script(event(data) + chunk(finish="stop") + DONE))
+    answer = await place.post(chat(stream=True))
+    assert datas(answer.body)[0] == {"choices": data["choices"]}
+    assert place.closes()[0].output_tokens == 1
