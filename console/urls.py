@@ -3,10 +3,20 @@
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LogoutView
 from django.http import HttpResponse
-from django.urls import path
+from django.urls import include, path
 
 from console.access import SignIn
-from console.pages import audit, deployments, keys, models, nodes, overview, playground, tenants
+from console.pages import (
+    audit,
+    deployments,
+    keys,
+    models,
+    nodes,
+    overview,
+    playground,
+    tenants,
+    usage,
+)
 
 
 @login_not_required
@@ -29,8 +39,12 @@ urlpatterns = [
     path("tenants/<slug:name>/", tenants.one, name="tenant"),
     path("keys/", keys.show, name="keys"),
     path("keys/<int:key_id>/revoke/", keys.revoke, name="revoke-key"),
+    path("usage/", usage.show, name="usage"),
+    path("usage/calls.csv", usage.export, name="usage-csv"),
     path("playground/", playground.show, name="playground"),
     path("audit/", audit.show, name="audit"),
+    path("api/", include("console.api.urls")),
+    path("api/", include("console.api.urls")),
     path("login/", SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("health", health, name="health"),

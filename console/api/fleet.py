@@ -1,0 +1,77 @@
+"""Deployments, routes and nodes over REST."""
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from console.api.base import Form, Noun, read
+from console.api.shapes import DeploymentShape, NodeShape, RouteShape
+from console.parts import Rows
+from control.fleet import actions, facts
+from control.routes import facts as routes
+
+NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
+
+
+class ScaleForm(Form):
+    replicas_min = serializers.IntegerField()
+    replicas_max = serializers.IntegerField()
+
+
+class CordonForm(Form):
+    cordoned = serializers.BooleanField()
+
+
+class Deployments(Noun):
+    serializer_class = DeploymentShape
+
+    def rows(self) -> Rows:
+        return Rows(facts.deployment_count(), facts.deployments)
+
+    @extend_schema(parameters=[NAME])
+    def retrieve(self, request: Request, name: str) -> Response:
+        return self.render(facts.deployment(name), f"there is no deployment {name!r}")
+
+    @extend_schema(parameters=[NAME], request=ScaleForm)
+    @action(detail=True, methods=["post"])
+    def scale(self, request: Request, name: str) -> Response:
+        """Other bounds for how many replicas are wanted; the reconciler does the rest."""
+        actions.scale(name, **read(ScaleForm, request), **self.who())
+        return self.retrieve(request, name)
+
+    @extend_schema(parameters=[NAME], request=None)
+    @action(detail=True, methods=["post"])
+    def drain(self, request: Request, name: str) -> Response:
+        """Want no replica any more: no new calls, running ones end."""
+        actions.drain_deployment(name, **self.who())
+        return self.retrieve(request, name)
+
+
+class Routes(Noun):
+    serializer_class = RouteShape
+
+    def rows(self) -> list:
+        return routes.routes()
+
+
+class Nodes(Noun):
+    serializer_class = NodeShape
+
+    def rows(self) -> list:
+        return facts.nodes()
+
+    @extend_schema(parameters=[NAME], request=CordonForm)
+    @action(detail=True, methods=["post"])
+    def cordon(self, request: Request, name: str) -> Response:
+        """Keep new replicas off the node, or let them on it again."""
+        actions.cordon(name, read(CordonForm, request)["cordoned"], **self.who())
+        [node] = [node for node in facts.nodes() if node.name == name]
+        return Response(self.get_serializer(node).data)
+
+    @extend_schema(parameters=[NAME])
+    def destroy(self, request: Request, name: str) -> Response:
+        """Strike off a node that will not return: what was booked on it is free again."""
+        actions.remove_node(name, **self.who())
+        return Response(status=204)

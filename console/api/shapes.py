@@ -1,0 +1,163 @@
+"""What the operators' API answers: facts as JSON, one serializer for each noun."""
+
+from rest_framework import serializers
+
+
+class Named(serializers.DictField):
+    """Pairs of name and value, as facts hold them."""
+
+    def to_representation(self, value) -> dict:
+        return dict(value)
+
+
+class BudgetShape(serializers.Serializer):
+    amount = serializers.DecimalField(max_digits=20, decimal_places=6)
+    currency = serializers.CharField()
+    period = serializers.CharField()
+
+
+class ProjectShape(serializers.Serializer):
+    name = serializers.CharField()
+    limits = Named(child=serializers.IntegerField())
+    budget = BudgetShape(allow_null=True)
+
+
+class TenantShape(serializers.Serializer):
+    name = serializers.CharField()
+    priority = serializers.CharField()
+    timezone = serializers.CharField()
+    limits = Named(child=serializers.IntegerField())
+    budget = BudgetShape(allow_null=True)
+    projects = ProjectShape(many=True)
+    keys_active = serializers.IntegerField()
+    created_at = serializers.DateTimeField()
+    archived_at = serializers.DateTimeField(allow_null=True)
+
+
+class KeyShape(serializers.Serializer):
+    id = serializers.IntegerField()
+    tenant = serializers.CharField()
+    project = serializers.CharField()
+    name = serializers.CharField()
+    shown = serializers.CharField(help_text="First 3 and last 4 characters of the secret")
+    state = serializers.CharField()
+    routes = serializers.ListField(
+        child=serializers.CharField(), allow_null=True, help_text="null is every route"
+    )
+    limits = Named(child=serializers.IntegerField())
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField(allow_null=True)
+    revoked_at = serializers.DateTimeField(allow_null=True)
+    last_used_at = serializers.DateTimeField(allow_null=True)
+    old_secret_until = serializers.DateTimeField(allow_null=True)
+
+
+class NewKeyShape(serializers.Serializer):
+    """The only answer with a secret in it."""
+
+    id = serializers.IntegerField(source="key_id")
+    secret = serializers.CharField(help_text="Shown now and never again")
+    shown = serializers.CharField()
+
+
+class ReplicaShape(serializers.Serializer):
+    id = serializers.IntegerField()
+    generation = serializers.IntegerField()
+    node = serializers.CharField()
+    state = serializers.CharField()
+    reason = serializers.CharField()
+    cause = serializers.CharField()
+    phase = serializers.CharField()
+    progress_percent = serializers.IntegerField()
+    slots = serializers.IntegerField()
+    devices = serializers.ListField(child=serializers.CharField())
+    booked_bytes = serializers.IntegerField()
+    created_at = serializers.DateTimeField()
+    state_at = serializers.DateTimeField()
+    ready_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+
+
+class StandingShape(serializers.Serializer):
+    state = serializers.CharField()
+    reason = serializers.CharField()
+
+
+class DeploymentShape(serializers.Serializer):
+    name = serializers.CharField()
+    model = serializers.CharField()
+    version = serializers.CharField()
+    engine_kind = serializers.CharField()
+    engine_version = serializers.CharField()
+    state = serializers.CharField()
+    wanted = serializers.IntegerField()
+    ready = serializers.IntegerField()
+    replicas_min = serializers.IntegerField()
+    replicas_max = serializers.IntegerField()
+    node = serializers.CharField()
+    note = serializers.CharField()
+    standing = StandingShape()
+    created_at = serializers.DateTimeField()
+    replicas = ReplicaShape(many=True)
+
+
+class TargetShape(serializers.Serializer):
+    deployment = serializers.CharField()
+    deployment_state = serializers.CharField()
+    model = serializers.CharField()
+    version = serializers.CharField()
+    weight = serializers.IntegerField()
+    ready_replicas = serializers.IntegerField()
+
+
+class RouteShape(serializers.Serializer):
+    name = serializers.CharField()
+    note = serializers.CharField()
+    stop = serializers.ListField(child=serializers.CharField())
+    output_tokens_default = serializers.IntegerField(allow_null=True)
+    output_tokens_max = serializers.IntegerField(allow_null=True)
+    ready_replicas = serializers.IntegerField()
+    targets = TargetShape(many=True)
+    created_at = serializers.DateTimeField()
+    archived_at = serializers.DateTimeField(allow_null=True)
+
+
+class DeviceShape(serializers.Serializer):
+    uuid = serializers.CharField()
+    index = serializers.IntegerField()
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    memory_total_bytes = serializers.IntegerField()
+    memory_free_bytes = serializers.IntegerField(allow_null=True)
+    foreign_bytes = serializers.IntegerField()
+    booked_bytes = serializers.IntegerField()
+    read_at = serializers.DateTimeField(allow_null=True)
+    error = serializers.CharField()
+
+
+class NodeShape(serializers.Serializer):
+    name = serializers.CharField()
+    address = serializers.CharField()
+    state = serializers.CharField()
+    cordoned = serializers.BooleanField()
+    note = serializers.CharField()
+    heartbeat_at = serializers.DateTimeField(allow_null=True)
+    joined_at = serializers.DateTimeField()
+    live_replicas = serializers.IntegerField()
+    devices = DeviceShape(many=True)
+
+
+class AmountShape(serializers.Serializer):
+    currency = serializers.CharField()
+    amount = serializers.CharField(source="text", help_text="Exact, never rounded")
+
+
+class UsageShape(serializers.Serializer):
+    group = serializers.ListField(child=serializers.CharField(allow_null=True))
+    calls = serializers.IntegerField()
+    input_tokens = serializers.IntegerField()
+    cached_input_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+    reasoning_tokens = serializers.IntegerField()
+    delivered_tokens = serializers.IntegerField()
+    amounts = AmountShape(many=True)

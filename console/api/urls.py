@@ -1,0 +1,28 @@
+"""Addresses under /api/: the operators' REST API and its schema."""
+
+from django.urls import path
+from drf_spectacular.views import SpectacularAPIView
+from rest_framework.routers import SimpleRouter
+
+from console.api.base import OperatorsOnly
+from console.api.fleet import Deployments, Nodes, Routes
+from console.api.tenancy import Keys, Tenants
+from console.api.usage import Usage
+
+
+class Schema(OperatorsOnly, SpectacularAPIView):
+    """The OpenAPI description of all of this."""
+
+
+router = SimpleRouter(use_regex_path=False)
+router.register("tenants", Tenants, basename="api-tenant")
+router.register("keys", Keys, basename="api-key")
+router.register("deployments", Deployments, basename="api-deployment")
+router.register("routes", Routes, basename="api-route")
+router.register("nodes", Nodes, basename="api-node")
+
+urlpatterns = [
+    *router.urls,
+    path("usage/", Usage.as_view(), name="api-usage"),
+    path("schema/", Schema.as_view(), name="api-schema"),
+]
