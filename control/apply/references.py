@@ -61,7 +61,7 @@ def _of_deployments(service: Service, known: _Known, stored: Stored) -> Iterator
         seen = stored.get("version", name)
         content = contents.get(name) or seen.wanted
         yield from _of_external(path, wanted, content)
-        yield from _told(f"{path}.version", _still_running(wanted, stored))
+        yield from _told(f"{path}.model", _still_serving(wanted, stored))
 
 
 def _of_external(path: str, wanted: DeploymentWanted, content: VersionWanted) -> list[Problem]:
@@ -70,16 +70,13 @@ def _of_external(path: str, wanted: DeploymentWanted, content: VersionWanted) ->
     return [problem.under(path) for problem in external_problems(wanted)]
 
 
-def _still_running(wanted: DeploymentWanted, stored: Stored) -> str:
-    """Calls are metered by the deployment's version, so it changes only between launches."""
+def _still_serving(wanted: DeploymentWanted, stored: Stored) -> str:
+    """Versions replace each other one by one; calls must not be answered by two models."""
     seen = stored.get("deployment", wanted.name)
-    if seen is None or not seen.live:
+    if seen is None or not seen.live or seen.wanted.model == wanted.model:
         return ""
-    before = seen.wanted
-    if (before.model, before.version) == (wanted.model, wanted.version):
-        return ""
-    running = f"{before.model}:{before.version}"
-    return f"{wanted.name!r} still runs {running}: drain it first, or name a new deployment"
+    before = seen.wanted.model
+    return f"{wanted.name!r} still serves {before!r}: drain it first, or name a new deployment"
 
 
 def _of_routes(service: Service, known: _Known) -> Iterator[Problem]:

@@ -32,7 +32,7 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         stored = Deployment.objects.select_for_update().filter(name=wanted.name).first()
         before = _facts(stored) if stored else None
         deployment = stored or Deployment(name=wanted.name)
-        _refuse_other_version(stored, version)
+        _refuse_other_model(stored, version)
         deployment.version, deployment.node = version, wanted.node
         _count(deployment, wanted.replicas_min, wanted.replicas_max, fresh=not _active(stored))
         deployment.state = DeploymentState.ACTIVE
@@ -149,12 +149,13 @@ def _version(wanted: DeploymentWanted) -> Version:
     return version
 
 
-def _refuse_other_version(stored: Deployment | None, version: Version) -> None:
-    """Calls are metered by the deployment's version, so it changes only between launches."""
-    if stored is None or stored.version_id == version.pk or not _live(stored).exists():
+def _refuse_other_model(stored: Deployment | None, version: Version) -> None:
+    """Versions replace each other one by one; calls must not be answered by two models."""
+    before = stored and stored.version.model
+    if before is None or before.pk == version.model_id or not _live(stored).exists():
         return
-    what = f"{stored.name!r} runs {stored.version}: drain it first, or name a new deployment"
-    raise checks.refuse("version", what)
+    what = f"{stored.name!r} serves {before}: drain it first, or name a new deployment"
+    raise checks.refuse("model", what)
 
 
 def _live(deployment: Deployment):

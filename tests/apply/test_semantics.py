@@ -207,11 +207,18 @@ def test_a_reference_that_leads_nowhere_is_refused(old, new, said):
     assert said in refusal(SERVICE.replace(old, new))
 
 
-def test_a_deployment_keeps_its_version_while_a_replica_of_it_lives():
+def test_a_deployment_may_change_its_version_while_replicas_live():
+    do()
+    Replica.objects.create(deployment=Deployment.objects.get(), generation=1)
+    other = SERVICE.replace("name: v1\n", "name: v2\n").replace("version: v1", "version: v2")
+    assert steps(do(other)) == ["create version m:v2", "change deployment d"]
+
+
+def test_a_deployment_keeps_its_model_while_a_replica_of_it_lives():
     do()
     replica = Replica.objects.create(deployment=Deployment.objects.get(), generation=1)
-    other = SERVICE.replace("name: v1\n", "name: v2\n").replace("version: v1", "version: v2")
-    assert "'d' still runs m:v1: drain it first, or name a new deployment" in refusal(other)
+    other = SERVICE.replace("- name: m", "- name: n").replace("model: m", "model: n")
+    assert "'d' still serves 'm': drain it first, or name a new deployment" in refusal(other)
     Replica.objects.filter(pk=replica.pk).update(state="stopped")
     assert "change deployment d" in steps(do(other))
 
