@@ -3,12 +3,15 @@
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
 
 from control.telemetry import sample as sample_module
 from control.telemetry.messages import ReplicaSample
 from control.telemetry.sample import EngineAddress, EngineReader, Unread
+from engines.kinds import KINDS
 from engines.vllm.metrics import parse_metrics
+from tests.engines.stub import running_stub
 
 PAGE = 'vllm:num_requests_running{{engine="0"}} 2.0\nvllm:generation_tokens_total{{e="0"}} {0}.0\n'
 
@@ -68,3 +71,25 @@ def test_an_engine_that_refuses_or_is_away_or_never_ends_is_unread(engine, monke
             "/metrics is larger than 10 bytes"
         )
         assert reader.read(address(1), 1.0) == Unread("ConnectError at /metrics")
+
+
+def test_what_an_engine_did_between_two_readings_is_seen():
+    """The stub counts as vLLM does: two calls of eight tokens."""
+    kind = KINDS["stub"]
+    with (
+        running_stub("--api-key", "k", "--token-seconds", "0.01") as stub,
+        EngineReader() as reader,
+    ):
+        here = EngineAddress(7, "m#1", stub.url, "k", kind.parse_metrics)
+        reader.read(here, 10.0)
+        for _ in range(2):
+            httpx.post(
+                f"{stub.url}/v1/completions",
+                json={"model": "m", "prompt": "hello", "max_tokens": 8},
+                headers={"Authorization": "Bearer k"},
+                timeout=30,
+            ).raise_for_status()
+        sample = reader.read(here, 20.0)
+    assert sample.generation_tokens_per_second == 1.6
+    assert sample.ttft_seconds > 0
+    assert 0 < sample.busy_ratio < 1
