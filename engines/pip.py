@@ -67,6 +67,8 @@ def read_step(line: str) -> str | None:
             if ".metadata" in line
             else f"downloads {name.group(1) if name else wheel} ({size})"
         )
+    if line.startswith("Processing ") and (name := _WHEEL.match(line.rsplit("/", 1)[-1])):
+        return f"takes {name.group(1)} from this machine"
     if line.startswith("Collecting "):
         return f"looks for {line.split()[1]}"
     if line.startswith("Installing collected packages"):
