@@ -205,16 +205,16 @@ _ROUTABLE = (ReplicaState.READY, ReplicaState.UNHEALTHY, ReplicaState.DRAINING)
 def _replicas(version: int) -> Replicas:
     rows = (
         Replica.objects.filter(state__in=_ROUTABLE)
-        .select_related("deployment__version__model")
+        .select_related("deployment__version__model", "version__model")
         .order_by("pk")
     )
     return Replicas(FORMAT, version, tuple(_replica(row) for row in rows if row.port))
 
 
 def _replica(row: Replica) -> ReplicaInfo:
-    wanted = row.deployment.version
-    sealed = wanted.upstream_key if wanted.is_external else row.engine_key
-    url = wanted.engine.get("url", "")
+    launched = row.version or row.deployment.version  # the deployment may want another by now
+    sealed = launched.upstream_key if launched.is_external else row.engine_key
+    url = launched.engine.get("url", "")
     return ReplicaInfo(
         id=row.pk,
         generation=row.generation,
@@ -223,7 +223,7 @@ def _replica(row: Replica) -> ReplicaInfo:
         port=row.port,
         path=_path(url),
         tls=url.startswith("https://"),
-        served_name=wanted.engine.get("served_name") or wanted.model.name,
+        served_name=launched.engine.get("served_name") or launched.model.name,
         slots=row.slots,
         state=row.state,
         sealed_key=bytes(sealed).decode() if sealed else "",
