@@ -5,7 +5,6 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from urllib.parse import urlsplit
 
 from control import checks
 from control.checks import Problem
@@ -38,6 +37,12 @@ _ARGUMENT = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _RELEASE = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,63}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_URL = re.compile(
+    r"https?://(?P<user>[^/@]*@)?"
+    r"([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
+    r"(:(?P<port>[0-9]{1,5}))?"
+    r"(/[A-Za-z0-9._~%/-]*)?"
+)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 Argument = str | int | float | bool
@@ -126,19 +131,13 @@ def _absent(path: str, members: dict[str, object]) -> list[Problem]:
 
 
 def _url_problems(url: str) -> list[Problem]:
-    if len(url) > URL_CHARACTERS_MAX or not (url.isascii() and url.isprintable()) or " " in url:
-        return [Problem("engine.url", f"is no URL of at most {URL_CHARACTERS_MAX} characters")]
-    try:
-        parts = urlsplit(url)
-        port_known = parts.port is None or parts.port > 0
-    except ValueError:
-        port_known = False
-    if not port_known or parts.scheme not in ("http", "https") or not parts.hostname:
-        return [Problem("engine.url", "is required, as in http://127.0.0.1:9000")]
-    if parts.username or parts.password:
+    if len(url) > URL_CHARACTERS_MAX:
+        return [Problem("engine.url", f"is longer than {URL_CHARACTERS_MAX} characters")]
+    parts = _URL.fullmatch(url)
+    if parts is None or not 0 < int(parts["port"] or 80) < 65536:
+        return [Problem("engine.url", "is required without a query: http://127.0.0.1:9000")]
+    if parts["user"]:
         return [Problem("engine.url", "holds a secret: name it with api_key_env instead")]
-    if parts.query or parts.fragment:
-        return [Problem("engine.url", "has a query or fragment: leave it out")]
     return []
 
 
