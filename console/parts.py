@@ -23,6 +23,7 @@ MENU = (
     ("Models", "models", "box"),
     ("Tenants", "tenants", "building"),
     ("Keys", "keys", "key"),
+    ("Usage", "usage", "chart-bar"),
     ("Playground", "playground", "message-bolt"),
     ("Audit", "audit", "history"),
 )

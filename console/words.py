@@ -54,7 +54,7 @@ def share(part: float | None, whole: float | None) -> int:
 
 
 @register.filter
-def money(value: Decimal | None) -> str:
+def money(value: Decimal | str | None) -> str:
     """Two decimals, more only where two would show nothing."""
     if value is None:
         return NOTHING
@@ -78,6 +78,19 @@ def ago(value: datetime | None, now: datetime) -> str:
     if seconds < 90:
         return "<10 s" if seconds < 10 else f"{seconds // 10 * 10:.0f} s"
     return duration(seconds)
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    """Of a call: 84 ms, 1.25 s."""
+    if value is None:
+        return NOTHING
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
+
+
+@register.filter
+def hours(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"{seconds / 3600:,.2f} h"
 
 
 @register.filter

@@ -2,7 +2,11 @@
 
 import json
 from dataclasses import dataclass, field
+from decimal import Decimal
 
+from control.metering.facts import PriceRow
+
+MILLION = 10**6
 MESSAGES_MAX = 200
 LINE_BYTES_MAX = 1024 * 1024
 WORDS = {
@@ -142,6 +146,21 @@ class Answer:
             "output_tokens": tokens,
             "counted": "usage" if self.usage else "events",
         }
+
+
+def cost(figures: dict, price: PriceRow | None) -> str:
+    """What the call is charged, as its usage event will say; about, if tokens were not told."""
+    if price is None:
+        return "no price"
+    cached = figures["cached_input_tokens"]
+    fresh = (figures["input_tokens"] or 0) - cached
+    charged = (
+        fresh * Decimal(price.input)
+        + cached * Decimal(price.cached_input)
+        + figures["output_tokens"] * Decimal(price.output)
+    ) / MILLION
+    about = "" if figures["counted"] == "usage" else "about "
+    return f"{about}{charged.normalize():f} {price.currency}"
 
 
 def refusal(status: int, body: bytes, retry_after: str) -> str:

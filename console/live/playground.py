@@ -16,6 +16,8 @@ from django.utils import timezone
 
 from console.live import answers
 from console.live.answers import Answer, Ask
+from control.metering import facts as metering
+from control.metering.facts import PriceRow
 from control.tenancy import actions
 
 log = logging.getLogger(__name__)
@@ -118,7 +120,9 @@ class PlaygroundConsumer(AsyncWebsocketConsumer):
         await self._say("error", message=message, status=response.status_code)
 
     async def _end(self, answer: Answer) -> None:
-        await self._say("end", **answer.figures(at=time.monotonic()))
+        figures = answer.figures(at=time.monotonic())
+        price = await _price(answer.model)
+        await self._say("end", **figures, cost=answers.cost(figures, price))
 
     async def _door(self) -> Gateway:
         if self.gateway is None:
@@ -133,3 +137,9 @@ class PlaygroundConsumer(AsyncWebsocketConsumer):
 @database_sync_to_async
 def _ensure_key(by: str) -> str:
     return actions.ensure_playground_key(by=by, reason="playground", at=timezone.now()).secret
+
+
+@database_sync_to_async
+def _price(model: str) -> PriceRow | None:
+    found = metering.prices(timezone.now())
+    return next((price for price in found if price.model == model), None)

@@ -90,6 +90,10 @@ class EventFacts:
         begun = self.first_token_at
         return (begun - self.started_at).total_seconds() if begun else None
 
+    @property
+    def total_seconds(self) -> float:
+        return (self.ended_at - self.started_at).total_seconds()
+
 
 @dataclass(frozen=True)
 class PriceRow:

@@ -80,9 +80,9 @@ def test_pages_load_nothing_from_elsewhere(console):
 
 
 @pytest.mark.parametrize("address", ["charts", "part/overview", "playground"])
-async def test_a_socket_without_login_is_refused(address):
+async def test_a_socket_without_login_is_refused(db, address):
     assert await Socket(f"/live/{address}/").connect() == CLOSE_REFUSED
 
 
-async def test_a_socket_from_another_site_is_refused():
+async def test_a_socket_from_another_site_is_refused(db):
     assert await Socket("/live/charts/", origin="http://evil.example").connect() is not None

@@ -1,11 +1,13 @@
 """What the playground asks and how it reads what comes back."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from console.live import answers
 from console.live.answers import Answer, Ask, Lines, Stop, Unclear
+from control.metering.facts import PriceRow
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -93,6 +95,27 @@ def test_an_error_in_the_stream_is_kept_for_the_page():
     answer = Answer(started=0.0)
     assert answer.take(event(error={"message": "The engine died."}), at=1.0) == ""
     assert answer.error == "The engine died."
+
+
+def price() -> PriceRow:
+    return PriceRow("m", "USD", "0.10", "0.02", "0.40", datetime(2026, 11, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        ((100, 40, 10, "usage"), "0.0000108 USD"),
+        ((None, 0, 10, "events"), "about 0.000004 USD"),
+        ((0, 0, 0, "usage"), "0 USD"),
+    ],
+)
+def test_a_call_says_what_it_costs(tokens, said):
+    names = ("input_tokens", "cached_input_tokens", "output_tokens", "counted")
+    assert answers.cost(dict(zip(names, tokens, strict=True)), price()) == said
+
+
+def test_a_model_without_a_price_says_so():
+    assert answers.cost({}, None) == "no price"
 
 
 @pytest.mark.parametrize(
