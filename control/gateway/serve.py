@@ -209,10 +209,10 @@ def _encoding(request: Request) -> str:
 
 
 def _body(request: Request, bytes_max: int) -> bytes:
-    encoding = _encoding(request)
-    return (
-        wire.decompress(request.body, encoding, bytes_max=bytes_max) if encoding else request.body
-    )
+    given = _encoding(request)
+    if not given:
+        return request.body
+    return encoding.decompress(request.body, given, bytes_max=bytes_max)
 
 
 def _room(world: World, identity: Identity, route: RouteInfo) -> wire.Room:

@@ -160,7 +160,7 @@ class Room(msgspec.Struct, frozen=True):
 
 
 def output_tokens(ask: Ask, room: Room) -> int | None:
-    """The max_tokens to send; None leaves it to the engine, which knows the prompt's length."""
+    """The max_tokens to send. An engine lowers it to what the prompt leaves of its context."""
     limit, context = room.output_tokens_max, room.context_tokens
     if ask.max_tokens is not None:
         if limit is not None and ask.max_tokens > limit:
@@ -175,10 +175,8 @@ def output_tokens(ask: Ask, room: Room) -> int | None:
                 param="max_tokens",
             )
         return ask.max_tokens
-    wanted = min((n for n in (limit, room.output_tokens_default) if n is not None), default=None)
-    if wanted is None or context is None:
-        return wanted
-    return min(wanted, max(context - ask.input_estimate, 1))
+    ceilings = (limit, room.output_tokens_default, context)
+    return min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
 
 
 def for_engine(
