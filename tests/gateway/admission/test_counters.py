@@ -1,0 +1,162 @@
+"""Limits counted in a real Valkey for all gateways, and alone without it."""
+
+import asyncio
+
+import pytest
+from django.conf import settings
+
+from control.gateway.admission.counters import Counters, Refused, Taken
+from control.gateway.admission.rules import checks_of
+from control.gateway.limits import Limits
+from tests.gateway.place import NOWHERE, Time
+
+
+class Clients:
+    """Two gateway processes' counters; `together` is False without Valkey."""
+
+    def __init__(self, url: str, processes: int = 2) -> None:
+        self.time = Time()
+        self.all = [
+            Counters(url, processes=processes, limits=Limits(), clock=self.time.now)
+            for _ in range(2)
+        ]
+
+    async def connect(self) -> "Clients":
+        async with asyncio.timeout(10):
+            while not all(counters.shared for counters in self.all):
+                self.sweep()
+                await asyncio.sleep(0.01)
+        return self
+
+    def sweep(self) -> None:
+        for counters in self.all:
+            counters.sweep(self.time.now())
+
+    async def take(self, id_: str, limits: dict, scope: str = "t:1", by: int = 0):
+        return await self.take_checks(id_, checks_of(scope, limits), by)
+
+    async def take_checks(self, id_: str, checks, by: int = 0):
+        answer = asyncio.get_running_loop().create_future()
+        self.all[by].take(id_, checks, answer.set_result)
+        return await asyncio.wait_for(answer, 10)
+
+    def close(self) -> None:
+        for counters in self.all:
+            counters.close()
+
+
+@pytest.fixture
+async def clients():
+    clients = await Clients(settings.REDIS_LIVE_URL).connect()
+    yield clients
+    clients.close()
+
+
+@pytest.fixture
+async def alone():
+    clients = Clients(NOWHERE)
+    yield clients
+    clients.close()
+
+
+async def test_a_burst_passes_at_once_and_the_next_call_is_told_how_long_to_wait(clients):
+    limits = {"requests_per_second": 1, "burst": 3}
+    answers = [await clients.take(f"req_{n}", limits, by=n % 2) for n in range(4)]
+    assert [type(answer) for answer in answers] == [Taken, Taken, Taken, Refused]
+    assert 0 < answers[3].wait_seconds <= 1
+    assert answers[3].check.limit == "requests_per_second"
+
+
+async def test_what_is_left_of_a_minute_is_told(clients):
+    answers = [await clients.take(f"req_{n}", {"requests_per_minute": 600}) for n in range(3)]
+    assert [answer.remaining for answer in answers] == [599, 598, 597]
+    assert 0 < answers[2].reset_seconds <= 0.3
+
+
+async def test_calls_at_once_are_counted_over_all_gateways(clients):
+    limits = {"concurrent_calls": 2}
+    for n in range(2):
+        assert isinstance(await clients.take(f"req_{n}", limits, by=n), Taken)
+    assert isinstance(await clients.take("req_2", limits), Refused)
+    clients.all[1].release("req_1", checks_of("t:1", limits))
+    clients.all[1].release("req_1", checks_of("t:1", limits))  # once more is harmless
+    await clients.take("req_x", {"requests_per_minute": 9}, by=1)  # after the release
+    assert isinstance(await clients.take("req_3", limits), Taken)
+    assert isinstance(await clients.take("req_3", limits), Taken)  # the same call, the same lease
+
+
+async def test_all_scopes_have_room_or_nothing_is_taken(clients, valkey):
+    checks = checks_of("t:1", {"requests_per_minute": 60, "concurrent_calls": 9}) + checks_of(
+        "k:9", {"requests_per_minute": 1}
+    )
+    assert isinstance(await clients.take_checks("req_0", checks), Taken)
+    refused = await clients.take_checks("req_1", checks)
+    assert (refused.check.scope, refused.check.limit) == ("k:9", "requests_per_minute")
+    assert valkey.zcard("calls:t:1") == 1
+    left = await clients.take("req_2", {"requests_per_minute": 60})
+    assert left.remaining == 58  # one was taken by the call that passed, one by this
+
+
+async def test_r01_the_lease_of_a_dead_process_ends_by_itself(clients, valkey):
+    limits = {"concurrent_calls": 1}
+    await clients.take("req_0", limits)
+    assert isinstance(await clients.take("req_1", limits, by=1), Refused)
+    seconds, microseconds = valkey.time()
+    expired = seconds * 1_000_000 + microseconds - 1
+    valkey.zadd("calls:t:1", {"req_0": expired})  # as ten seconds without renewal leave it
+    assert isinstance(await clients.take("req_1", limits, by=1), Taken)
+    for _ in range(3):  # a late renewal revives nothing
+        clients.sweep()
+    await clients.take("req_x", {"requests_per_minute": 9})
+    assert valkey.zrange("calls:t:1", 0, -1) == ["req_1"]
+
+
+async def test_r01_leases_of_live_calls_are_renewed(clients, valkey):
+    await clients.take("req_0", {"concurrent_calls": 1})
+    before = valkey.zscore("calls:t:1", "req_0")
+    for _ in range(3):
+        clients.sweep()
+    await clients.take("req_x", {"requests_per_minute": 9})
+    assert valkey.zscore("calls:t:1", "req_0") > before
+
+
+async def test_scopes_without_limits_ask_nobody(clients, valkey):
+    before = valkey.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0)
+    assert await clients.take_checks("req_0", ()) == Taken()
+    after = valkey.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0)
+    assert before == after
+
+
+async def test_without_valkey_each_process_has_its_share(alone):
+    limits = {"requests_per_minute": 6, "concurrent_calls": 4}
+    answers = [await alone.take(f"req_{n}", limits) for n in range(3)]
+    assert [type(answer) for answer in answers] == [Taken, Taken, Refused]
+    assert answers[2].check.limit == "concurrent_calls"
+    alone.all[0].release("req_0", checks_of("t:1", limits))
+    assert isinstance(await alone.take("req_3", limits), Taken)
+    alone.all[0].release("req_1", checks_of("t:1", limits))
+    refused = await alone.take("req_4", limits)
+    assert refused.check.limit == "requests_per_minute"
+    alone.time.pushed_seconds += refused.wait_seconds
+    assert isinstance(await alone.take("req_5", limits), Taken)
+
+
+async def test_a_valkey_that_goes_away_is_replaced_by_the_share_at_once(clients, valkey):
+    for connection in valkey.client_list():
+        if connection["cmd"] != "client|list":
+            valkey.client_kill_filter(_id=connection["id"])
+    answer = await clients.take("req_0", {"requests_per_minute": 6})
+    assert isinstance(answer, Taken)
+    await clients.connect()
+    assert isinstance(await clients.take("req_1", {"requests_per_minute": 6}), Taken)
+
+
+async def test_a_valkey_that_does_not_answer_is_given_up(clients, valkey):
+    valkey.client_pause(3000)
+    pending = asyncio.create_task(clients.take("req_0", {"requests_per_minute": 6}))
+    await asyncio.sleep(0)
+    clients.time.pushed_seconds += 1
+    clients.sweep()
+    assert isinstance(await pending, Taken)
+    assert not clients.all[0].shared
+    valkey.client_unpause()
