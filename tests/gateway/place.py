@@ -147,11 +147,11 @@ class Place:
         }
         return await self.request("POST", path, content=content, headers=sent)
 
-    def stream(self, body: dict, key: str = KEY) -> "Stream":
+    def stream(self, body: dict, key: str = KEY, path: str = "/v1/chat/completions") -> "Stream":
         """A call of which a test reads as much as it wants: closed at the end of the block."""
         text = json.dumps(body).encode()
         head = (
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
             f"authorization: Bearer {key}\r\ncontent-length: {len(text)}\r\n\r\n"
         )
         return Stream(self.port, head.encode() + text)

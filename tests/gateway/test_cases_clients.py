@@ -1,0 +1,327 @@
+"""Failure cases from the field about clients: gone, slow, hostile, or many at once."""
+
+import asyncio
+import gzip
+import json
+
+import pytest
+
+from tests.gateway.place import KEY, Place, Stream, chat, identity, replica, route, target
+from tests.gateway.upstream import Script, Upstream, answered, chunk, error, streamed
+
+FIRST = chunk(role=True) + chunk("a", usage=(7, 1))
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_s08_the_engine_is_left_at_once_while_it_is_silent(place, engines, stream, path):
+    never = asyncio.Event()
+    engine = await engines(answered(hold=never))
+    body = {"model": "chat", "stream": stream}
+    body |= {"prompt": "x"} if path == "/v1/completions" else chat()
+    async with place.stream(body, path=path):
+        await place.until(lambda: engine.seen)
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await place.until(place.closes)
+    [closed] = place.closes()
+    assert (closed.outcome, closed.output_tokens) == ("client_closed", 0)
+    assert closed.input_tokens > 0  # the engine took the prompt
+    await place.until(lambda: engine.connections == 0)
+    assert place.shared.replicas._live[1].in_flight == 0
+
+
+async def test_s08_the_engine_is_left_at_once_in_mid_stream(place, engines):
+    engine = await engines(Script(FIRST, end="hold"))
+    async with place.stream(chat(stream=True)) as stream:
+        await stream.until(b'"a"')
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await place.until(lambda: not place.shared.calls)
+
+
+async def test_s08_a_half_closed_client_is_taken_as_gone(place, engines):
+    engine = await engines(Script(FIRST, end="hold"))
+    async with place.stream(chat(stream=True)) as stream:
+        await stream.until(b'"a"')
+        stream.writer.write_eof()
+        await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    assert place.closes()[0].outcome == "client_closed"
+
+
+async def test_s08_a_client_that_leaves_the_queue_never_reaches_an_engine(place, engines):
+    engine = await engines(answered(hold=asyncio.Event()), slots=1)
+    async with place.stream(chat()):
+        await place.until(lambda: engine.seen)
+        async with place.stream(chat()):
+            await place.until(lambda: len(place.shared.waiting) == 1)
+        await place.until(lambda: len(place.shared.waiting) == 0)
+    await place.until(lambda: not place.shared.calls)
+    assert len(engine.seen) == len(place.closes()) == 1
+    assert place.refusals() == {"client_disconnected": 1}
+
+
+async def test_r01_slots_come_back_however_a_call_ends(place, engines):
+    """The lease itself is tested with the real counters; here the local share of them."""
+    place.know(route(), scopes={"t:1": {"concurrent_calls": 5}})
+    ends = {
+        "left in mid stream": Script(FIRST, end="hold"),
+        "left before the first token": answered(hold=asyncio.Event()),
+        "refused by the engine": error(500),
+        "reset by the engine": Script(head=False, end="rst"),
+    }
+    engine = await engines(answered())
+    for what, script in ends.items():
+        engine.scripts = [script]
+        for _ in range(5):
+            async with place.stream(chat(stream=True)) as stream:
+                if what.startswith("left in"):
+                    await stream.until(b'"a"')
+                elif what.startswith("left"):
+                    seen = len(engine.seen)
+                    await place.until(lambda seen=seen: len(engine.seen) > seen)
+                else:
+                    await stream.until(b'"error"')
+        await place.until(lambda: not place.shared.calls)
+        hold = asyncio.Event()
+        engine.scripts = [answered(hold=hold)]
+        before = len(engine.seen)
+        five = [asyncio.create_task(place.post(chat())) for _ in range(5)]
+        await place.until(lambda before=before: len(engine.seen) == before + 5)
+        sixth = await place.post(chat())
+        hold.set()
+        assert [answer.status for answer in await asyncio.gather(*five)] == [200] * 5, what
+        assert (sixth.status, sixth.error["code"]) == (429, "concurrency_limit_exceeded")
+        place.push(3)  # ejected replicas are tried again
+    assert place.shared.counters._leases == {}
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        None,
+        "",
+        "SECRET1234567",
+        "Basic SECRET1234567",
+        "Bearer",
+        "Bearer SECRET1234567",
+        "Bearer " + "SECRET1234567" * 100,
+    ],
+)
+async def test_k03_no_refusal_repeats_a_credential(place, engines, authorization, caplog):
+    engine = await engines()
+    headers = {} if authorization is None else {"authorization": authorization}
+    headers |= {"x-api-key": "SECRET1234567", "content-type": "application/json"}
+    answer = await place.request(
+        "POST", "/v1/chat/completions?key=SECRET1234567", json=chat(), headers=headers
+    )
+    assert answer.status == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.error["type"] == "invalid_request_error"
+    assert "SECRET1234567" not in answer.body.decode() + str(answer.headers) + caplog.text
+    assert not engine.seen
+
+
+async def test_k03_unknown_and_expired_keys_get_the_same_answer(place, engines):
+    await engines()
+    unknown = await place.post(chat(), key="weir-unknown")
+    expired = place.time.wall() - 1
+    place.identities = {d: identity(expires_at=expired) for d in place.identities}
+    place.know(route())
+    known_but_expired = await place.post(chat())
+    assert known_but_expired.error == unknown.error
+    assert unknown.error["code"] == "invalid_api_key"
+
+
+async def test_k03_an_engines_address_is_not_in_its_errors(place, engines):
+    engine = await engines(Script(b"<html>http://secret:1/</html>", 500, "text/html"))
+    answer = await place.post(chat())
+    assert answer.status == 502
+    assert b"secret" not in answer.body
+    assert str(engine.port).encode() not in answer.body
+
+
+async def test_k05_a_key_calls_the_public_names_it_may_and_no_others(place, engines):
+    engine = await engines(answered(), served_name="org/small-v2")
+    place.identities = {d: identity(routes=("small",)) for d in place.identities}
+    place.know(route("small", target(served_name="org/small-v2")), route("big"))
+    for model in ("big", "SMALL", " small", "org/small-v2", "nothing"):
+        refused = await place.post(chat(model=model))
+        assert (refused.status, refused.error["code"]) == (404, "model_not_found")
+        assert refused.error["param"] == "model"
+    assert (await place.post(chat(model="small"))).status == 200
+    assert [seen.body["model"] for seen in engine.seen] == ["org/small-v2"]
+    assert place.closes()[0].route == "small"
+
+
+async def test_h01_bodies_are_decoded_and_limited(tmp_path):
+    limits = {"body_bytes": 4096, "decoded_bytes": 8192}
+    engine = Upstream(answered())
+    async with Place(tmp_path, limits=limits) as place:
+        place.know_replicas(replica(1, await engine.start()))
+        good = json.dumps(chat()).encode()
+        squeezed = gzip.compress(good)
+        assert (await place.post(squeezed, content_encoding="gzip")).status == 200
+        bomb = gzip.compress(b"0" * 1_000_000)
+        refusals = [
+            (await place.post(bomb, content_encoding="gzip"), 413, "request_too_large"),
+            (await place.post(squeezed[:-3], content_encoding="gzip"), 400, None),
+            (await place.post(good, content_encoding="foo"), 415, "unsupported_encoding"),
+            (await place.post(good, content_type="text/plain"), 415, "unsupported_encoding"),
+        ]
+        for answer, status, code in refusals:
+            assert (answer.status, answer.error["code"]) == (status, code)
+        await engine.stop()
+
+
+def padded(size: int) -> bytes:
+    body = b'{"model":"chat","messages":[{"role":"user","content":"x"}]}'
+    return body[:-1] + b" " * (size - len(body)) + b"}"
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_h01_a_body_at_its_limit_passes_and_one_byte_more_does_not(tmp_path, chunked):
+    engine = Upstream(answered())
+    async with Place(tmp_path, limits={"body_bytes": 4096}) as place:
+        place.know_replicas(replica(1, await engine.start()))
+
+        async def post(body: bytes) -> int:
+            async def parts():
+                yield body[:100]
+                yield body[100:]
+
+            headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
+            content = parts() if chunked else body
+            path = "/v1/chat/completions"
+            return (await place.request("POST", path, content=content, headers=headers)).status
+
+        assert [await post(padded(size)) for size in (4095, 4096, 4097)] == [200, 200, 413]
+        await engine.stop()
+
+
+def head_of(length: int, key: str = KEY, more: str = "") -> bytes:
+    return (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
+        f"content-type: application/json\r\ncontent-length: {length}\r\n{more}\r\n"
+    ).encode()
+
+
+async def test_h01_a_key_is_checked_before_a_large_body_is_read(place, engines):
+    async with Stream(place.port, head_of(20_000_000, key="wrong")) as stream:
+        got = await stream.until(b"invalid_api_key")  # not one byte of the body was sent
+    assert got.startswith(b"HTTP/1.1 401")
+    assert b"connection: close" in got
+
+
+async def test_a_client_that_expects_it_is_told_to_go_on(place, engines):
+    await engines()
+    body = padded(100)
+    async with Stream(place.port, head_of(100, more="expect: 100-continue\r\n")) as stream:
+        await stream.until(b"HTTP/1.1 100 Continue\r\n\r\n")
+        stream.writer.write(body)
+        assert b"HTTP/1.1 200" in await stream.until(b'"usage"')
+
+
+async def test_h03_headers_and_bodies_that_trickle_are_ended(place, engines):
+    async with (
+        Stream(place.port, b"POST /v1/chat") as in_head,
+        Stream(place.port, head_of(1000) + b"{") as in_body,
+    ):
+        await place.until(lambda: len(place.listener.connections) == 2)
+        await place.until(lambda: {c.state for c in place.listener.connections} == {"head", "body"})
+        place.push(11)
+        for stream in (in_head, in_body):
+            got = await stream.until(b"request_timeout")
+            assert got.startswith(b"HTTP/1.1 408")
+            place.push(3)
+            await stream.rest()
+
+
+async def test_h03_a_stream_has_no_limit_on_its_whole_length(place, engines):
+    gate = asyncio.Semaphore(0)
+    body = FIRST + chunk("b", usage=(7, 2)) + streamed("c").body
+    engine = await engines(Script(body, split=150, gate=gate))
+    async with place.stream(chat(stream=True)) as stream:
+        for _ in range(20):
+            gate.release()
+            written = engine.seen[0].written if engine.seen else 0
+            await place.until(lambda w=written: engine.seen and engine.seen[0].written >= w)
+            await asyncio.sleep(0.03)
+            place.push(20)
+        await stream.until(b"[DONE]")
+    assert place.closes()[0].outcome == "complete"
+
+
+async def test_h03_a_client_that_does_not_read_is_ended_and_recorded(place, engines):
+    text = "x" * 60_000
+    body = b"".join(chunk(text, usage=(7, n)) for n in range(1, 101))
+    engine = await engines(Script(body, end="hold", split=60_000))
+    async with place.stream(chat(stream=True)) as stream:
+        stream.writer.transport.pause_reading()
+        stream.reader._limit = 1
+        await place.until(lambda: any(c._delivery.is_full for c in place.shared.calls))
+        [call] = place.shared.calls
+        assert call._delivery._pending_bytes < place.limits.buffer_bytes + 2 * len(text)
+        place.push(29)
+        assert not call.ended
+        place.push(2)
+        assert call.ended
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    [closed] = place.closes()
+    assert closed.outcome == "slow_client"
+    assert 0 < closed.delivered_tokens < closed.output_tokens
+
+
+async def test_h03_idle_connections_are_closed(place, engines):
+    async with Stream(place.port, b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n") as stream:
+        await stream.until(b'{"status":"ok"}')
+        place.push(76)
+        await stream.rest()
+
+
+async def test_pipelining_is_refused_after_the_first_answer(place, engines):
+    await engines()
+    body = padded(100)
+    async with Stream(place.port, (head_of(100) + body) * 2) as stream:
+        got = await stream.until(b"pipelining is not supported")
+        assert got.index(b"HTTP/1.1 200") < got.index(b"HTTP/1.1 400")
+    assert len(place.closes()) == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"rubbish\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /health HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 70_000, 431),
+        (head_of(20_971_521), 413),
+        (b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n", 404),
+        (b"DELETE /v1/models HTTP/1.1\r\nhost: x\r\n\r\n", 405),
+        (b"GET /v1/chat/completions HTTP/1.1\r\nhost: x\r\n\r\n", 405),
+        (head_of(5, more="transfer-encoding: chunked\r\n"), 400),
+    ],
+)
+async def test_every_refusal_is_an_openai_error_with_an_id(place, engines, sent, status):
+    async with Stream(place.port, sent) as stream:
+        got = await stream.until(b"}}")
+    assert got.startswith(b"HTTP/1.1 %d" % status)
+    assert b"x-request-id: req_" in got
+    assert b'"param":null' in got
+    if status == 405:
+        assert b"allow: " in got
+
+
+async def test_head_and_options_are_answered(place, engines):
+    headers = {"authorization": f"Bearer {KEY}"}
+    listed = await place.request("HEAD", "/v1/models", headers=headers)
+    assert (listed.status, listed.body) == (200, b"")
+    options = await place.request("OPTIONS", "/v1/chat/completions")
+    assert (options.status, options.headers["allow"]) == (200, "POST, OPTIONS")
+
+
+async def test_old_clients_get_a_stream_that_ends_with_the_connection(place, engines):
+    await engines(streamed("a"))
+    async with Stream(place.port, b"") as stream:
+        body = b'{"model":"chat","stream":true,"messages":[{"role":"user","content":"x"}]}'
+        stream.writer.write(head_of(len(body)).replace(b"HTTP/1.1", b"HTTP/1.0") + body)
+        got = await stream.rest()
+    assert b"transfer-encoding" not in got
+    assert got.endswith(b"data: [DONE]\n\n")
