@@ -166,8 +166,10 @@ def _start(job: Job, argv: list[str]) -> None:
     # Somebody has to hear of its end, or it stays a zombie.
     threading.Thread(target=process.wait, daemon=True).start()
     deadline = time.monotonic() + START_WAIT_SECONDS
-    while not _read(job) and processes.read(process.pid):
-        if time.monotonic() >= deadline:
+    while not _read(job) and process.returncode != 0:
+        # Looked at once more: a worker that fails at once says so just before it ends.
+        ended = process.returncode is not None and not _read(job)
+        if ended or time.monotonic() >= deadline:
             process.kill()
             raise InstallFailed(f"the installer did not start; its log is {job.log}")
         time.sleep(_POLL_SECONDS)

