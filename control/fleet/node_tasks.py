@@ -199,7 +199,10 @@ def by() -> str:
 
 
 def stop_engines(*, reason: str, at: datetime) -> set[int]:
-    """All engines of this home, also when the database is away; returns pids that stay."""
+    """All engines of this home and what is being fetched for them, also when the database is
+    away; returns pids that stay."""
+    runtime.stop_installers(settings.WEIR_RUNTIMES)
+    weights.stop_fetches(settings.WEIR_WEIGHTS)
     draining = _drain_all(reason, at)
     deadline = time.monotonic() + DRAIN_AT_STOP_SECONDS_MAX
     while time.monotonic() < deadline and any(map(_has_calls, draining)):

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
 from threading import Event, Lock, Thread
 
@@ -21,6 +21,7 @@ from engines import gpu, supervisor
 
 BEAT_SECONDS = 1.0
 LOOKS_AT_ONCE = 6
+LOOK_SECONDS_MAX = 8.0
 ORPHANS_EVERY_BEATS = 30
 FOLDERS_KEPT = timedelta(hours=24)
 
@@ -37,6 +38,7 @@ class Watch:
         self._use = usage_time.UseMeter()
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
         self._busy: set[str] = set()
+        self._pending: set[Future] = set()
         self._lock = Lock()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="watch", daemon=True)
@@ -50,6 +52,10 @@ class Watch:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        # A look that is cut by the end of the interpreter would only say so in the log.
+        with self._lock:
+            pending = set(self._pending)
+        wait(pending, timeout=LOOK_SECONDS_MAX)
 
     def _run(self) -> None:
         while not self._stopping.wait(BEAT_SECONDS):
@@ -140,7 +146,8 @@ class Watch:
             if name in self._busy or self._stopping.is_set():
                 return
             self._busy.add(name)
-        done = self._pool.submit(self._work, function, *arguments)
+            done = self._pool.submit(self._work, function, *arguments)
+            self._pending.add(done)
         done.add_done_callback(lambda future: self._over(name, future))
 
     def _work(self, function: Callable, *arguments: int) -> None:
@@ -152,5 +159,6 @@ class Watch:
     def _over(self, name: str, future: Future) -> None:
         with self._lock:
             self._busy.discard(name)
+            self._pending.discard(future)
         if not future.cancelled() and (error := future.exception()):
             log.error("a look at %s failed: %s", name, error, exc_info=error)

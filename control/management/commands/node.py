@@ -48,7 +48,7 @@ class Command(BaseCommand):
         """Until SIGTERM, which lets running tasks end."""
         app.worker_main(
             [
-                "worker",
+                *("--quiet", "worker"),
                 *("-Q", orders.queue_of(name), "-n", f"node-{name}@%h"),
                 *("--pool", "threads", "-c", str(CONCURRENCY)),
                 *("--without-mingle", "--without-gossip", "--without-heartbeat"),

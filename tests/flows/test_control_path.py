@@ -1,0 +1,142 @@
+"""From service.yaml to a drained engine on a real `weir up`, with real kill -9 in between."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.flows.books import books_balance
+from tests.flows.weir import Weir, is_alive, until
+
+SERVICE = """
+apiVersion: weir/v1
+tenants:
+  - name: acme
+    keys: [{name: ci, secret_env: ACME_KEY}]
+models:
+  - name: stub
+    versions:
+      - name: v1
+        engine: {kind: stub}
+        arguments: {max_model_len: 2048, tokens: 20, token_seconds: 0.1}
+deployments:
+  - {name: stub, model: stub, version: v1, replicas: {min: REPLICAS, max: REPLICAS}}
+routes:
+  - {name: chat-stub, targets: [{deployment: stub, weight: 100}]}
+"""
+CHAT = {"model": "chat-stub", "messages": [{"role": "user", "content": "hi"}]}
+
+
+@pytest.fixture(scope="module")
+def weir():
+    made = Weir(SERVICE.replace("REPLICAS", "1"))
+    try:
+        yield made.start()
+    finally:
+        made.clean_up()
+
+
+def wants(weir: Weir, replicas: int) -> None:
+    file = Path(weir.folder) / f"{replicas}.yaml"
+    file.write_text(SERVICE.replace("REPLICAS", str(replicas)))
+    done = weir.weir("apply", "-f", str(file), "--yes")
+    assert done.returncode == 0, done.stderr
+
+
+def the_replica(weir: Weir, state: str = "ready") -> tuple | None:
+    query = "SELECT id, pid, generation FROM control_replica WHERE state = %s ORDER BY id DESC"
+    return next(iter(weir.rows(query, state)), None)
+
+
+def events(weir: Weir) -> list[str]:
+    return [row[0] for row in weir.rows("SELECT outcome FROM control_usageevent ORDER BY id")]
+
+
+def event_count(weir: Weir) -> int:
+    return len(events(weir))
+
+
+def chat(weir: Weir) -> int:
+    with weir.client() as client:
+        return client.post("/v1/chat/completions", json=CHAT).status_code
+
+
+def test_a_call_reaches_the_engine_and_ends_in_one_event(weir):
+    before = event_count(weir)
+    assert chat(weir) == 200
+    books_balance(weir, before + 1)
+    assert events(weir)[-1] == "complete"
+
+
+def test_the_node_worker_killed_while_a_call_runs_adopts_the_engine(weir):
+    before = event_count(weir)
+    _, engine, _ = the_replica(weir)
+    node = weir.pids()["node"]
+    with (
+        weir.client() as client,
+        client.stream("POST", "/v1/chat/completions", json=CHAT | {"stream": True}) as answer,
+    ):
+        lines = answer.iter_lines()
+        next(lines)
+        os.kill(node, signal.SIGKILL)
+        assert [line for line in lines if line][-1] == "data: [DONE]"
+    until(lambda: weir.pids().get("node") not in (None, node), "a new node worker")
+    until(lambda: is_alive(weir.pids()["node"]), "a node worker that lives")
+    # It has looked: its heartbeat is younger than its start.
+    begun = weir.rows("SELECT clock_timestamp()")[0][0]
+    beat = "SELECT heartbeat_at FROM control_node"
+    until(lambda: weir.rows(beat)[0][0] > begun, "a heartbeat of the new worker")
+    assert the_replica(weir)[1] == engine
+    books_balance(weir, before + 1)
+
+
+def test_an_engine_killed_while_a_call_runs_is_replaced(weir):
+    before = event_count(weir)
+    first, engine, generation = the_replica(weir)
+    with (
+        weir.client() as client,
+        client.stream("POST", "/v1/chat/completions", json=CHAT | {"stream": True}) as answer,
+    ):
+        lines = answer.iter_lines()
+        next(lines)
+        os.kill(engine, signal.SIGKILL)
+        said = list(lines)
+    assert any("error" in line for line in said)
+    until(lambda: (the_replica(weir) or (first,))[0] != first, "another replica")
+    assert the_replica(weir)[2] == generation + 1
+    weir.wait_until_ready()
+    assert until(lambda: chat(weir) == 200, "an answer of the new engine")
+    books = books_balance(weir)
+    assert len(books.events) >= before + 2
+    assert "truncated" in events(weir)
+
+
+def test_e06_a_drained_engine_ends_its_call_first_and_then_is_gone(weir):
+    before = event_count(weir)
+    replica, engine, _ = the_replica(weir)
+    with (
+        weir.client() as client,
+        client.stream("POST", "/v1/chat/completions", json=CHAT | {"stream": True}) as answer,
+    ):
+        lines = answer.iter_lines()
+        next(lines)
+        wants(weir, 0)
+        until(lambda: the_replica(weir, "draining"), "a replica that drains")
+        said = [line for line in lines if line]
+    assert said[-1] == "data: [DONE]"
+    until(lambda: not is_alive(engine), "an engine that is gone")
+    until(lambda: the_replica(weir, "stopped"), "a replica that is stopped")
+    books = books_balance(weir, before + 1)
+    assert books.booked == set()
+    assert events(weir)[-1] == "complete"
+
+
+def test_wanted_again_it_comes_back(weir):
+    wants(weir, 1)
+    weir.wait_until_ready()
+    assert until(lambda: chat(weir) == 200, "an answer")
+    status = json.loads(weir.weir("status", "--json").stdout)
+    assert status["deployments"][0]["ready"] == 1
+    books_balance(weir)
