@@ -1,5 +1,6 @@
 """`weir node`: this host's worker; engines live on when only the worker stops."""
 
+import contextlib
 from argparse import ArgumentParser
 
 from django.conf import settings
@@ -11,6 +12,8 @@ from control.celery import app
 from control.fleet import node as nodes
 from control.fleet import node_tasks, orders
 from control.fleet.watch import Watch
+from control.routes import snapshot
+from control.states import Part
 
 CONCURRENCY = 4
 
@@ -58,5 +61,8 @@ class Command(BaseCommand):
 
     def _stop_engines(self) -> None:
         left = node_tasks.stop_engines(reason="this node stops its engines", at=timezone.now())
+        # The control worker may be down already, and gateways start from what was built last.
+        with contextlib.suppress(DatabaseError):
+            snapshot.build(Part.REPLICAS, at=timezone.now())
         if left:
             raise CommandError(f"processes {sorted(left)} cannot be ended")
