@@ -102,7 +102,7 @@ class Weir:
 
     def kill_supervisor(self) -> None:
         """kill -9; back when all but the engines are gone, as they must be."""
-        children = list(self.pids().values())
+        children = [child.pid for child in self.home.running().children.values()]
         psutil.Process(self.pid).kill()
         if self.process:
             self.process.wait(HANG_SECONDS)
@@ -114,7 +114,8 @@ class Weir:
 
     def pids(self) -> dict[str, int]:
         """By name: postgres valkey web gateway control scheduler node."""
-        return {name: child.pid for name, child in self.home.running().children.items()}
+        children = self.home.running().children
+        return {name: child.pid for name, child in children.items() if name != "welcome"}
 
     def gateway_workers(self) -> list[int]:
         return [child.pid for child in psutil.Process(self.pids()["gateway"]).children()]

@@ -32,7 +32,9 @@ def weir():
 
 def answers(weir: Weir) -> bool:
     with weir.client() as client:
-        return client.post("/v1/chat/completions", json=QUESTION).status_code == 200
+        answer = client.post("/v1/chat/completions", json=QUESTION)
+    assert answer.status_code == 200, answer.text
+    return True
 
 
 def test_everything_runs_under_one_supervisor_and_answers(weir):

@@ -1,11 +1,11 @@
 """`weir down`: stop this home's processes in order, then its engines."""
 
-import os
 import signal
 import subprocess
 import time
 from argparse import ArgumentParser
 
+import psutil
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
@@ -41,13 +41,14 @@ class Command(BaseCommand):
     def _stop(self, home: Home, keep_engines: bool) -> None:
         pid = home.running().pid
         try:
-            os.kill(pid, KEEP_ENGINES if keep_engines else signal.SIGTERM)
-        except ProcessLookupError:
-            pass  # it ended meanwhile
-        except PermissionError:
+            supervisor = psutil.Process(pid)
+            supervisor.send_signal(KEEP_ENGINES if keep_engines else signal.SIGTERM)
+        except psutil.NoSuchProcess:
+            return  # it ended meanwhile
+        except psutil.AccessDenied:
             raise CommandError(f"Weir in {home.path} runs as another account (pid {pid})") from None
         deadline = time.monotonic() + STOPPING_SECONDS_MAX
-        while home.is_claimed():
+        while _runs(supervisor):
             if time.monotonic() > deadline:
                 raise CommandError(
                     f"pid {pid} still stops after {STOPPING_SECONDS_MAX} s: see logs/up.log; "
@@ -55,3 +56,11 @@ class Command(BaseCommand):
                 )
             time.sleep(0.1)
         self.stderr.write("stopped" + (", engines stay" if keep_engines else ""))
+
+
+def _runs(process: psutil.Process) -> bool:
+    """A zombie has ended: who started it in the background may never ask."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
