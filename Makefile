@@ -43,6 +43,9 @@ test: lint
 test-flows: test-setup
 	$(PYTEST) -m "not engine and not browser"
 
+test-runtime: test-setup
+	@$(BIN)/python -m engines.runtime install --kind vllm --version 0.32.0 --device cpu --root $(TEST_RUNTIMES)
+
 # Never skipped: pytest fails when it finds no such test.
 test-engine: test-setup test-runtime
 	$(PYTEST) -m engine
