@@ -42,10 +42,16 @@ class Waiting:
             self._queues.pop(route, None)
 
     def advance(self) -> None:
-        """A slot may be free: let the heads of the queues go, as long as they can."""
-        for route in tuple(self._queues):
-            while (queue := self._queues.get(route)) and next(iter(queue)).on_turn():
-                self._queues.move_to_end(route)
+        """A slot may be free: let the heads of the queues go, one of each in turn."""
+        moved = True
+        while moved:
+            moved = False
+            for route in tuple(self._queues):
+                queue = self._queues.get(route)
+                if queue and next(iter(queue)).on_turn():
+                    moved = True
+                    if route in self._queues:  # the last one takes its queue with it
+                        self._queues.move_to_end(route)
 
     def sweep(self, now: float) -> None:
         for queue in tuple(self._queues.values()):
