@@ -124,7 +124,7 @@ class Upstream:
                 script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
                 if not await self._play(script, seen, reader, writer):
                     return
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             self.connections -= 1
