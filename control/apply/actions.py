@@ -1,25 +1,24 @@
 """service.yaml → plan → carried out, in one transaction, by the rooms' own actions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from control.apply import facts, rules
-from control.apply.parse import parse
+from control.apply.parse import read
 from control.apply.plan import Plan, Step, Stored, Verb
+from control.apply.secrets import with_secrets
 from control.apply.wanted import BadFile, KeyEntry, Service, misfits
 from control.catalog import actions as catalog
-from control.catalog.rules import upstream_key_problems
 from control.checks import Problem, Refused
 from control.fleet import actions as fleet
 from control.metering import actions as metering
 from control.models.sealing import digest_of
 from control.routes import actions as routes
 from control.tenancy import actions as tenancy
-from control.tenancy.rules import secret_problems
 
 LOCK = 0x77656972  # one apply at a time: a plan holds only for what it was made from
 
@@ -44,58 +43,32 @@ def apply(
     at: datetime,
 ) -> Applied:
     """Plan the file, and with `carry_out` do it: all of it, or BadFile and nothing."""
-    service = parse(text, stub_allowed=settings.WEIR_ALLOW_STUB)
-    service, secrets = _with_secrets(service, environment)
+    service, odd = read(text, stub_allowed=settings.WEIR_ALLOW_STUB)
+    service, secrets, missing = with_secrets(service, environment)
     digests = {name: digest_of(secret) for name, secret in secrets.items()}
-    with transaction.atomic():
-        _lock()
-        stored = facts.load(digests.values(), at=at)
-        plan = rules.plan(service, stored, digests, pruning=prune)
-        if plan.problems:
-            raise BadFile(misfits(service.lines, plan.problems))
-        if not carry_out:
-            return Applied(plan)
-        task = _Task(stored, secrets, {"by": by, "reason": reason, "at": at})
-        for step in plan.changes:
-            _carry_out(step, task, service)
+    known = (*odd, *missing)
+    try:
+        with transaction.atomic():
+            _lock()
+            stored = facts.load(digests.values(), at=at)
+            plan = rules.plan(service, stored, digests, known, pruning=prune)
+            if plan.problems:
+                raise BadFile(misfits(service.lines, plan.problems))
+            if not carry_out:
+                return Applied(plan)
+            task = _Task(stored, secrets, {"by": by, "reason": reason, "at": at})
+            for step in plan.changes:
+                _carry_out(step, task, service)
+    except OperationalError:
+        if known:  # a bad file is told so even without a database
+            raise BadFile(misfits(service.lines, known)) from None
+        raise
     return Applied(plan, done=True, secrets=task.made)
 
 
 def _lock() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-
-
-def _with_secrets(
-    service: Service, environment: Mapping[str, str]
-) -> tuple[Service, dict[str, str]]:
-    """The secrets that the file names, from the environment of whoever applies it."""
-    problems: list[Problem] = []
-    secrets: dict[str, str] = {}
-
-    def take(name: str, path: str) -> str | None:
-        if environment.get(name):
-            secrets[name] = environment[name]
-            return secrets[name]
-        problems.append(Problem(path, f"{name} is not set in the environment of weir apply"))
-        return None
-
-    for entry in service.keys:
-        path = f"{service.paths[f'key {entry.wanted.tenant}/{entry.wanted.name}']}.secret_env"
-        if entry.secret_env and (secret := take(entry.secret_env, path)):
-            found = secret_problems(path, secret)
-            problems += [Problem(path, f"{entry.secret_env} {it.what}") for it in found]
-    versions = []
-    for entry in service.versions:
-        path = service.paths[f"version {entry.model}:{entry.name}"]
-        if entry.api_key_env:
-            key = take(entry.api_key_env, f"{path}.engine.api_key_env")
-            entry = replace(entry, content=replace(entry.content, upstream_key=key))
-            problems += [problem.under(path) for problem in upstream_key_problems(entry.content)]
-        versions.append(entry)
-    if problems:
-        raise BadFile(misfits(service.lines, problems))
-    return replace(service, versions=tuple(versions)), secrets
 
 
 @dataclass

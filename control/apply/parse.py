@@ -12,15 +12,24 @@ API_VERSION = "weir/v1"
 
 def parse(text: str, *, stub_allowed: bool = False) -> Service:
     """Everything the file asks for, or BadFile with everything that is wrong with it."""
+    service, problems = read(text, stub_allowed=stub_allowed)
+    if problems:
+        raise BadFile(wanted.misfits(service.lines, problems))
+    return service
+
+
+def read(text: str, *, stub_allowed: bool = False) -> tuple[Service, list[Problem]]:
+    """What can be read, and what is wrong with the rest, so that more may be found wrong with it.
+
+    BadFile only when there is nothing to read.
+    """
     try:
         root = document.read(text)
     except document.Unreadable as unreadable:
         raise BadFile([Misfit(unreadable.line, Problem("", unreadable.what))]) from None
     findings = Findings()
     service = _service(Fields(root, "", findings), findings, stub_allowed)
-    if findings.problems:
-        raise BadFile(wanted.misfits(findings.lines, findings.problems))
-    return service
+    return service, findings.problems
 
 
 def _service(root: Fields, findings: Findings, stub_allowed: bool) -> Service:

@@ -9,15 +9,20 @@ from control.checks import Problem
 Digests = dict[str, str]  # name in the environment → digest of the secret it holds
 
 
-def plan(service: Service, stored: Stored, digests: Digests, *, pruning: bool = False) -> Plan:
-    """Steps in the order in which they can be carried out; planning again after them gives none."""
-    problems = [
-        *references.problems(service, stored, pruning=pruning),
-        *_immutable(service, stored),
-        *_secrets(service, stored, digests),
-    ]
-    if problems:
-        return Plan(problems=tuple(problems))
+def plan(
+    service: Service,
+    stored: Stored,
+    digests: Digests,
+    known: tuple[Problem, ...] = (),
+    *,
+    pruning: bool = False,
+) -> Plan:
+    """Steps in the order in which they can be carried out; planning again after them gives none.
+
+    With `known` problems of the file, what else stands against it is added to them.
+    """
+    if found := _problems(service, stored, digests, known, pruning):
+        return Plan(problems=found)
     steps = [
         *(_step("tenant", wanted.name, wanted, stored) for wanted in service.tenants),
         *(_step("project", _in(wanted), wanted, stored) for wanted in service.projects),
@@ -30,6 +35,19 @@ def plan(service: Service, stored: Stored, digests: Digests, *, pruning: bool = 
         *(_step("cost_rate", wanted.device, wanted, stored) for wanted in service.cost_rates),
     ]
     return Plan(tuple(steps) + (prune.steps(service, stored) if pruning else ()))
+
+
+def _problems(
+    service: Service, stored: Stored, digests: Digests, known: tuple[Problem, ...], pruning: bool
+) -> tuple[Problem, ...]:
+    """A field that is odd already is not judged a second time."""
+    odd = {problem.field for problem in known}
+    found = [
+        *references.problems(service, stored, pruning=pruning),
+        *_immutable(service, stored),
+        *_secrets(service, stored, digests),
+    ]
+    return (*known, *(problem for problem in found if problem.field not in odd))
 
 
 def _step(kind: str, name: str, wanted: object, stored: Stored) -> Step:
@@ -83,7 +101,7 @@ def _version_step(entry: VersionEntry, stored: Stored, digests: Digests) -> Step
 
 
 def _immutable(service: Service, stored: Stored) -> list[Problem]:
-    problems = []
+    found = []
     for entry in service.versions:
         name = f"{entry.model}:{entry.name}"
         seen = stored.get("version", name)
@@ -91,26 +109,26 @@ def _immutable(service: Service, stored: Stored) -> list[Problem]:
             continue
         differing = [change.field for change in flat.changes(seen.wanted, entry.content)]
         what = f"differs from the stored {name} in {', '.join(differing)}; {IMMUTABLE}"
-        problems.append(Problem(service.paths[f"version {name}"], what))
-    return problems
+        found.append(Problem(service.paths[f"version {name}"], what))
+    return found
 
 
 def _secrets(service: Service, stored: Stored, digests: Digests) -> list[Problem]:
     """A secret names one key: not one of another key, and none that was revoked."""
-    problems, used = [], {}
+    found, used = [], {}
     for entry in service.keys:
-        if not entry.secret_env:
+        name, digest = _in(entry.wanted), digests.get(entry.secret_env or "")
+        if digest is None:
             continue
-        name, digest = _in(entry.wanted), digests[entry.secret_env]
         path = f"{service.paths[f'key {name}']}.secret_env"
         what = _secret_refusal(entry, stored.get("key", name), digest)
         owner = used.get(digest) or stored.taken.get(digest)
         if owner and owner != name:
             what = f"{entry.secret_env} holds the secret of another key, {owner}: take another"
         if what:
-            problems.append(Problem(path, what))
+            found.append(Problem(path, what))
         used[digest] = name
-    return problems
+    return found
 
 
 def _secret_refusal(entry: KeyEntry, seen: Seen | None, digest: str) -> str:

@@ -180,7 +180,10 @@ PRICE = "prices:\n  - model: m\n    currency: USD\n    per_million: "
             service(EXTERNAL + "'http://u:p@h'}"),
             "6: models[0].versions[0].engine.url: holds a secret: name it with api_key_env",
         ),
-        (service(EXTERNAL + "ftp://h}"), "6: models[0].versions[0].engine.url: is required, as"),
+        (
+            service(EXTERNAL + "ftp://h}"),
+            "6: models[0].versions[0].engine.url: is required without",
+        ),
         (
             service(VERSION + "        engine: {kind: external, url: 'http://h'}"),
             "6: models[0].versions[0].engine.served_name: is required",

@@ -104,6 +104,13 @@ def test_all_or_nothing():
     assert not Tenant.objects.exists()
 
 
+def test_what_is_odd_and_what_leads_nowhere_is_told_at_once():
+    text = SERVICE.replace("deployment: d}", "deployment: nowhere}").replace("acme", "a b")
+    text = text.replace("version: v1}", "version: v1, replicas: {max: -1}}")
+    lines = [line.partition(": ")[0] for line in refusal(text, ACME_KEY="").splitlines()]
+    assert lines == ["4", "8", "14", "15"]
+
+
 def test_versions_are_immutable():
     do()
     said = refusal(SERVICE.replace(":9000", ":9001"))

@@ -17,6 +17,7 @@ from control.apply.wanted import BadFile
 
 class Command(BaseCommand):
     help = "Show what a service.yaml changes; with --yes carry it out in one transaction."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("-f", "--file", required=True, help="the service.yaml")
@@ -37,7 +38,9 @@ class Command(BaseCommand):
                 at=timezone.now(),
             )
         except BadFile as bad:
-            raise CommandError("\n".join(f"{file}:{misfit}" for misfit in bad.misfits)) from None
+            # Alone on their lines, as editors and CI logs link them: no "CommandError:" before.
+            self.stderr.write("\n".join(f"{file}:{misfit}" for misfit in bad.misfits))
+            raise SystemExit(1) from None
         except OperationalError as error:
             what = str(error).strip().splitlines()[0]
             raise CommandError(f"the database does not answer: {what}. Is Weir up?") from None

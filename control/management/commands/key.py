@@ -16,6 +16,7 @@ from control.tenancy import actions
 
 class Command(BaseCommand):
     help = "Make, list and revoke keys. `create` prints the secret alone on stdout."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
