@@ -28,79 +28,88 @@ def read(text: str, *, stub_allowed: bool = False) -> tuple[Service, list[Proble
     except document.Unreadable as unreadable:
         raise BadFile([Misfit(unreadable.line, Problem("", unreadable.what))]) from None
     findings = Findings()
-    service = _service(Fields(root, "", findings), findings, stub_allowed)
+    reader = _Reader(findings)
+    service = reader.service(Fields(root, "", findings), stub_allowed)
     return service, findings.problems
 
 
-def _service(root: Fields, findings: Findings, stub_allowed: bool) -> Service:
-    version = root.required("apiVersion")
-    if version not in ("", API_VERSION):
-        findings.add("apiVersion", f"{version!r} is not understood; {API_VERSION} is")
-    paths: dict[str, str] = {}
-    tenants, projects, keys = [], [], []
-    for fields in root.items("tenants"):
-        tenant = entries.tenant(fields, findings)
-        tenants.append(tenant)
-        _note(paths, findings, "tenant", tenant.name, fields.path)
-        for inner in fields.items("projects"):
-            project = entries.project(inner, findings, tenant.name)
-            projects.append(project)
-            _note(paths, findings, "project", f"{tenant.name}/{project.name}", inner.path)
-        for inner in fields.items("keys"):
-            key = entries.key(inner, findings, tenant.name)
-            keys.append(key)
-            _note(paths, findings, "key", f"{tenant.name}/{key.wanted.name}", inner.path)
-        fields.end()
-    models, versions = [], []
-    for fields in root.items("models"):
-        name = fields.required("name")
-        models.append(name)
-        _note(paths, findings, "model", name, fields.path)
-        inners = fields.items("versions")
-        if not inners:
-            findings.add(fields.at("versions"), "is required: a model is served by its versions")
-        for inner in inners:
-            entry = entries.version(inner, findings, name, stub_allowed)
-            versions.append(entry)
-            _note(paths, findings, "version", f"{name}:{entry.name}", inner.path)
-        fields.end()
-    service = Service(
-        tenants=tuple(tenants),
-        projects=tuple(projects),
-        keys=tuple(keys),
-        models=tuple(models),
-        versions=tuple(versions),
-        deployments=_flat(root, findings, paths, "deployment", entries.deployment),
-        routes=_flat(root, findings, paths, "route", entries.route),
-        prices=_flat(root, findings, paths, "price", entries.price),
-        cost_rates=_flat(root, findings, paths, "cost_rate", entries.cost_rate),
-        paths=paths,
-        lines=findings.lines,
-    )
-    root.end()
-    return service
+class _Reader:
+    """Reads the lists of the file, noting where each subject stands."""
 
+    def __init__(self, findings: Findings):
+        self.findings = findings
+        self.paths: dict[str, str] = {}
 
-def _flat(root: Fields, findings: Findings, paths: dict, kind: str, read: Callable) -> tuple:
-    """One top-level list whose entries hold no other named objects."""
-    found = []
-    for fields in root.items(f"{kind}s"):
-        entry = read(fields, findings)
-        if entry is None:
-            continue
-        found.append(entry)
-        name = next(getattr(entry, name) for name in NAMED_BY if hasattr(entry, name))
-        _note(paths, findings, kind, name, fields.path)
-    return tuple(found)
+    def service(self, root: Fields, stub_allowed: bool) -> Service:
+        version = root.required("apiVersion")
+        if version not in ("", API_VERSION):
+            self.findings.add("apiVersion", f"{version!r} is not understood; {API_VERSION} is")
+        tenants, projects, keys = self.tenants(root)
+        models, versions = self.models(root, stub_allowed)
+        service = Service(
+            tenants=tenants,
+            projects=projects,
+            keys=keys,
+            models=models,
+            versions=versions,
+            deployments=self.flat(root, "deployment", "name", entries.deployment),
+            routes=self.flat(root, "route", "name", entries.route),
+            prices=self.flat(root, "price", "model", entries.price),
+            cost_rates=self.flat(root, "cost_rate", "device", entries.cost_rate),
+            paths=self.paths,
+            lines=self.findings.lines,
+        )
+        root.end()
+        return service
 
+    def tenants(self, root: Fields) -> tuple[tuple, tuple, tuple]:
+        tenants, projects, keys = [], [], []
+        for fields in root.items("tenants"):
+            tenant = entries.tenant(fields, self.findings)
+            self.note("tenant", tenant.name, fields)
+            tenants.append(tenant)
+            for inner in fields.items("projects"):
+                project = entries.project(inner, self.findings, tenant.name)
+                self.note("project", f"{tenant.name}/{project.name}", inner)
+                projects.append(project)
+            for inner in fields.items("keys"):
+                key = entries.key(inner, self.findings, tenant.name)
+                self.note("key", f"{tenant.name}/{key.wanted.name}", inner)
+                keys.append(key)
+            fields.end()
+        return tuple(tenants), tuple(projects), tuple(keys)
 
-NAMED_BY = ("name", "device", "model")
+    def models(self, root: Fields, stub_allowed: bool) -> tuple[tuple, tuple]:
+        models, versions = [], []
+        for fields in root.items("models"):
+            name = fields.required("name")
+            self.note("model", name, fields)
+            models.append(name)
+            found = fields.items("versions")
+            if not found:
+                what = "is required: a model is served by its versions"
+                self.findings.add(fields.at("versions"), what)
+            for inner in found:
+                entry = entries.version(inner, self.findings, name, stub_allowed)
+                self.note("version", f"{name}:{entry.name}", inner)
+                versions.append(entry)
+            fields.end()
+        return tuple(models), tuple(versions)
 
+    def flat(self, root: Fields, kind: str, named_by: str, read_entry: Callable) -> tuple:
+        """One top-level list whose entries hold no other named objects."""
+        found = []
+        for fields in root.items(f"{kind}s"):
+            if (entry := read_entry(fields, self.findings)) is not None:
+                self.note(kind, getattr(entry, named_by), fields)
+                found.append(entry)
+        return tuple(found)
 
-def _note(paths: dict[str, str], findings: Findings, kind: str, name: str, path: str) -> None:
-    """Remember where a subject stands; the second of a name is refused."""
-    subject = f"{kind} {name}"
-    if name and subject in paths:
-        line = findings.lines.get(paths[subject], 1)
-        findings.add(path, f"{subject.replace('_', ' ')} is named twice (first in line {line})")
-    paths.setdefault(subject, path)
+    def note(self, kind: str, name: str, fields: Fields) -> None:
+        """Remember where a subject stands; the second of a name is refused."""
+        subject = f"{kind} {name}"
+        if name and (first := self.paths.get(subject)):
+            line = wanted.line_of(self.findings.lines, first)
+            what = f"{subject.replace('_', ' ')} is named twice (first in line {line})"
+            self.findings.add(fields.path, what)
+        self.paths.setdefault(subject, fields.path)
