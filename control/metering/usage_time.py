@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from threading import Lock
 
 from django.db import connection
@@ -11,7 +11,6 @@ from control.metering.cost import rules
 from control.models import Reservation
 from control.states import ReservationState
 
-HOUR = timedelta(hours=1)
 FLUSH_SECONDS = 10.0
 GAP_SECONDS_MAX = 60.0  # a longer silence is not counted: nobody saw what happened in it
 ADD = (
@@ -26,11 +25,7 @@ def add_use(replica_id: int, hour: datetime, device_seconds: float, busy_seconds
     """Add to what is counted of this hour already."""
     busy = min(max(busy_seconds, 0.0), device_seconds)
     with connection.cursor() as cursor:
-        cursor.execute(ADD, [replica_id, hour_of(hour), max(device_seconds, 0.0), busy])
-
-
-def hour_of(at: datetime) -> datetime:
-    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        cursor.execute(ADD, [replica_id, rules.hour_of(hour), max(device_seconds, 0.0), busy])
 
 
 def held_devices(node_id: int) -> dict[int, float]:
@@ -88,8 +83,8 @@ class UseMeter:
 def _by_hour(begin: datetime, end: datetime) -> list[tuple[datetime, float]]:
     parts = []
     while begin < end:
-        hour = hour_of(begin)
-        until = min(end, hour + HOUR)
+        hour = rules.hour_of(begin)
+        until = min(end, hour + rules.HOUR)
         parts.append((hour, (until - begin).total_seconds()))
         begin = until
     return parts

@@ -6,9 +6,14 @@ from itertools import count
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, settings
 
-from control.metering.spool import Close, Open, Progress
+from control.metering.spool import Close, Open, Progress, SpoolWriter
 from control.models import CatalogModel, Key, Price, Project, Tenant, Version
+
+# A busy machine is no fault of the code: no example is judged by its duration.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 _numbers = count(1)
@@ -90,3 +95,12 @@ def house(db) -> House:
         valid_from=datetime(2026, 11, 1, tzinfo=UTC),
     )
     return made
+
+
+def spool(directory, *records, owner="gw-1", close=True) -> SpoolWriter:
+    writer = SpoolWriter(directory, owner)
+    for record in records:
+        writer.append(record)
+    if close:
+        writer.close()
+    return writer

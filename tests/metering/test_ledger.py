@@ -47,7 +47,8 @@ def test_the_database_refuses_to_change_what_is_posted(house):
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     batches=st.lists(

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -12,7 +12,6 @@ from django.db.models import Sum
 from control.metering.cost import rules
 from control.metering.cost.rules import NoTokens, PerMillion, RateFacts, Spent, Volume
 from control.metering.rules import PICO
-from control.metering.usage_time import hour_of
 from control.models import CostRate, Replica, ReplicaUse, Reservation, UsageEvent, Version
 
 PLACES = 6
@@ -79,7 +78,7 @@ def cost_per_million(version_id: int | None, since: datetime, until: datetime) -
 
     Device time is kept by the hour, so `since` counts from the full hour before it.
     """
-    since = hour_of(since)
+    since = rules.hour_of(since)
     uses = _uses(version_id, since, until)
     volumes = _volumes(version_id, since, until)
     rates = _rates()
@@ -138,7 +137,7 @@ def _priced(uses: list[_Use], rates: list[RateFacts]) -> _Priced:
         for device in use.devices or ("",):
             share = Fraction(1, len(use.devices) or 1)
             # As of the hour's end: a rate named within the hour holds for all of it.
-            rate = rules.rate_in_force(rates, device, use.hour + timedelta(hours=1))
+            rate = rules.rate_in_force(rates, device, use.hour + rules.HOUR)
             if rate is None:
                 reasons.append(f"no cost rate fits the device {device!r}: add one to service.yaml")
             else:

@@ -4,12 +4,13 @@ import fnmatch
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 
 MILLION = 10**6
 HOUR_SECONDS = 3600
+HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,11 @@ class Impossible:
 
     output_weight: Fraction | None
     reason: str
+
+
+def hour_of(at: datetime) -> datetime:
+    """The beginning of the hour that an instant is in, in UTC."""
+    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def rate_in_force(rates: Iterable[RateFacts], device: str, at: datetime) -> RateFacts | None:
