@@ -28,7 +28,7 @@ def weir(*arguments: str) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-@pytest.mark.parametrize("name", ["quickstart", "external", "stub"])
+@pytest.mark.parametrize("name", ["quickstart", "external", "stub", "service"])
 def test_an_example_is_applied_and_then_changes_nothing(name):
     file = str(EXAMPLES / f"{name}.yaml")
     first, _ = weir("apply", "-f", file, "--yes")

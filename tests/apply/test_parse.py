@@ -1,5 +1,6 @@
 """service.yaml: what it is read as, and every refusal with its line and field."""
 
+from dataclasses import fields
 from decimal import Decimal
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 
 from control.apply.parse import parse
 from control.apply.wanted import BadFile
-from control.tenancy.rules import Limits
+from control.routes.rules import RouteWanted, TargetWanted
+from control.tenancy.rules import KeyWanted, Limits
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -125,3 +127,15 @@ def test_an_alias_is_what_its_anchor_named():
     text = f"tenants: [{{name: a, limits: &few {few}}}, {{name: b, limits: *few}}]"
     one, two = parse(service(text)).tenants
     assert one.limits == two.limits == Limits(burst=1, requests_per_second=1)
+
+
+def test_the_reference_names_every_member_of_every_entry():
+    """Each member that the reader knows is asked for by name: the file has them all."""
+    text = (EXAMPLES / "service.yaml").read_text()
+    members = {
+        *Limits.__dataclass_fields__,
+        *(field.name for room in (KeyWanted, RouteWanted, TargetWanted) for field in fields(room)),
+        *("apiVersion", "secret_env", "api_key_env", "rotate", "timezone", "priority", "memory"),
+    } - {"tenant"}
+    assert [name for name in sorted(members) if f"{name}:" not in text] == []
+    assert len(parse(text).versions) == 2
