@@ -51,6 +51,7 @@ _PASSED = (
 # Only where there is a card: libraries on this path make vLLM for CPU find a "GPU".
 _PASSED_TO_GPU_ENGINES = ("LD_LIBRARY_PATH", "FAKE_NVML_STATE")
 _PASSED_TO_GPU_PREFIXES = ("NCCL_", "CUDA_HOME", "CUDA_PATH", "UCX_", "NVIDIA_")
+READY_WAIT_SECONDS = 4 * 3600
 _FAST = Path(__file__).with_name("fast.py")
 
 
@@ -111,6 +112,8 @@ def _environment(spec: EngineSpec, base_env: Mapping[str, str], fast: bool) -> d
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "PYTHONUNBUFFERED": "1",
+        # A start is given up when it stalls, by whoever watches it, not because it takes long.
+        "VLLM_ENGINE_READY_TIMEOUT_S": str(READY_WAIT_SECONDS),
         # An empty list hides every card from an engine for CPU.
         "CUDA_VISIBLE_DEVICES": ",".join(spec.device_uuids) if gpu else "",
     }

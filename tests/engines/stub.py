@@ -1,11 +1,12 @@
 """A stub engine of the test's own, in a process of its own."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,10 @@ import httpx
 
 ROOT = Path(__file__).parent.parent.parent
 START_WAIT_SECONDS = 60
+HANG_GUARD_SECONDS = 60
+KEY = "stub-key"
+AUTHORISED = {"authorization": f"Bearer {KEY}"}
+HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello there"}]}
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,9 @@ class StubEngine:
 
     def order(self, **order: Any) -> None:
         httpx.post(f"{self.url}/stub/script", json=order, timeout=10).raise_for_status()
+
+    def post(self, body: dict, path: str = "/v1/chat/completions") -> httpx.Response:
+        return httpx.post(self.url + path, json=body, headers=AUTHORISED, timeout=30)
 
     def seen(self) -> dict[str, Any]:
         return httpx.get(f"{self.url}/stub/seen", timeout=10).json()
@@ -67,3 +75,17 @@ def _await_health(url: str, process: subprocess.Popen) -> None:
         else:
             return
     raise AssertionError("the stub did not start")
+
+
+def events(text: str) -> list[dict]:
+    """The chunks of a stream that ended with [DONE]."""
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + HANG_GUARD_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
