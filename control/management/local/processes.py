@@ -19,8 +19,9 @@ from control.management.local.logs import Log
 PROBE_SECONDS = 0.05
 BACK_OFF_SECONDS_MIN = 0.5
 BACK_OFF_SECONDS_MAX = 30
-# Alive this long, a child has proved itself: its next failure begins a new back-off.
-PROVED_SECONDS = 10
+# Alive this long, a child has proved itself: its next failure begins a new back-off. Long, as
+# on a busy machine an import that fails takes a while to do so.
+PROVED_SECONDS = 60
 FIRST_STARTS_MAX = 3
 
 
@@ -153,7 +154,7 @@ class Supervisor:
             _signal_group(run.process.pid, signal.SIGTERM)  # what it left in its session
             if run.lived_seconds() > PROVED_SECONDS:
                 run.proved, run.failures, delay_seconds = True, 0, BACK_OFF_SECONDS_MIN
-            run.failures += 1
+            run.failures += code > 0  # what was killed may well come up the next time
             if not run.proved and run.failures >= FIRST_STARTS_MAX:
                 await _read_to_the_end(run)
                 self.failure = DidNotStart(run.child.name, _ending(code), run.log.last)
