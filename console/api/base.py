@@ -8,6 +8,7 @@ from rest_framework.authentication import BasicAuthentication, SessionAuthentica
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rest_framework.pagination import LimitOffsetPagination
 from rest_framework.permissions import IsAdminUser
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
@@ -29,6 +30,7 @@ class OperatorsOnly:
     # Basic comes first, so that a caller without credentials hears 401 and how to sign in.
     authentication_classes = (BasicAuthentication, SessionAuthentication)
     permission_classes = (IsAdminUser,)
+    renderer_classes = (JSONRenderer,)  # pages for people are the console's
 
     def get_exception_handler(self):
         return answer

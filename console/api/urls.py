@@ -13,6 +13,8 @@ from console.api.usage import Usage
 class Schema(OperatorsOnly, SpectacularAPIView):
     """The OpenAPI description of all of this."""
 
+    renderer_classes = SpectacularAPIView.renderer_classes
+
 
 router = SimpleRouter(use_regex_path=False)
 router.register("tenants", Tenants, basename="api-tenant")

@@ -1,8 +1,10 @@
 """Changes to what is wanted of the fleet; only reconcile starts and drains replicas."""
 
+from contextlib import suppress
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 
 from control import checks
 from control.fleet import rules
@@ -88,6 +90,18 @@ def archive_deployment(name: str, *, by: str, reason: str, at: datetime) -> None
         Deployment.objects.filter(pk=deployment.pk).update(state=DeploymentState.ARCHIVED)
         record("archive deployment", name, by=by, reason=reason, at=at)
         SnapshotPart.raise_version(Part.ROUTES)
+
+
+def archive_drained(*, by: str, reason: str, at: datetime) -> list[str]:
+    """Put aside every draining deployment whose last replica has ended: how a prune ends."""
+    draining = Deployment.objects.filter(state=DeploymentState.DRAINING)
+    living = Replica.objects.filter(deployment=OuterRef("pk"), state__in=REPLICA_LIVE)
+    archived = []
+    for name in draining.filter(~Exists(living)).order_by("name").values_list("name", flat=True):
+        with suppress(checks.Refused):  # someone wants it again since
+            archive_deployment(name, by=by, reason=reason, at=at)
+            archived.append(name)
+    return archived
 
 
 def cordon(node: str, value: bool, *, by: str, reason: str, at: datetime) -> None:

@@ -50,6 +50,11 @@ def test_a_stranger_hears_401_and_a_user_without_staff_403(address):
     assert client.get(f"/api/{address}/").status_code == 403
 
 
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_browser_is_answered_too(api, address):
+    assert api.get(f"/api/{address}/", headers={"accept": "text/html,*/*;q=0.8"}).status_code == 200
+
+
 def test_basic_authentication_signs_an_operator_in():
     get_user_model().objects.create_user("ann", password="a long password", is_staff=True)
     client = APIClient()

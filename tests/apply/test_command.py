@@ -104,6 +104,14 @@ def test_key_revoke_and_list():
     assert out == "acme/ci  default  acm…ssss  revoked\n"
 
 
+def test_key_rotate_prints_the_new_secret_alone_and_keeps_the_old_for_a_day():
+    weir("apply", "-f", str(EXAMPLES / "stub.yaml"), "--yes")
+    out, err = weir("key", "rotate", "--tenant", "acme", "--name", "ci")
+    key = Key.objects.get()
+    assert (key.digest, key.previous_digest) == (digest_of(out.rstrip("\n")), digest_of(SECRET))
+    assert out.rstrip("\n") not in err
+
+
 def test_key_of_an_unknown_tenant_is_refused():
     with pytest.raises(CommandError, match="no tenant 'nobody'"):
         weir("key", "create", "--tenant", "nobody", "--name", "x")

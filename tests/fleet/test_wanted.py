@@ -105,6 +105,17 @@ def test_drain_then_archive_when_the_last_replica_ended_then_back():
 
 
 @pytest.mark.django_db
+def test_what_is_drained_is_archived_and_what_still_drains_is_not():
+    for name in ("empty", "busy", "active"):
+        a_deployment(name)
+    for name in ("empty", "busy"):
+        actions.drain_deployment(name, **WHO)
+    a_replica(Deployment.objects.get(name="busy"), at=AT)
+    assert actions.archive_drained(**WHO) == ["empty"]
+    assert actions.archive_drained(**WHO) == []
+
+
+@pytest.mark.django_db
 def test_a_node_that_answers_is_not_struck_off_under_its_engines():
     node = a_node(at=AT)
     a_replica(a_deployment(), node, at=AT)

@@ -1,4 +1,4 @@
-"""`weir key`: make, list and revoke tenants' keys. A secret goes to stdout alone, once."""
+"""`weir key`: make, list, rotate and revoke tenants' keys. A secret goes to stdout alone, once."""
 
 from argparse import ArgumentParser
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from control.tenancy import actions
 
 
 class Command(BaseCommand):
-    help = "Make, list and revoke keys. `create` prints the secret alone on stdout."
+    help = "Make, list, rotate and revoke keys. A new secret is alone on stdout."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -26,6 +26,9 @@ class Command(BaseCommand):
         create.add_argument("--project", default="default")
         create.add_argument("--route", action="append", help="only this route (repeatable)")
         create.add_argument("--expires-at", type=_instant, help="as in 2027-01-01T00:00:00Z")
+        rotate = verbs.add_parser("rotate", help="another secret; the old one is valid 24 h more")
+        rotate.add_argument("--tenant", required=True)
+        rotate.add_argument("--name", required=True)
         revoke = verbs.add_parser("revoke", help="end a key for ever")
         revoke.add_argument("--tenant", required=True)
         revoke.add_argument("--name", required=True)
@@ -38,6 +41,8 @@ class Command(BaseCommand):
             match verb:
                 case "create":
                     self._create(options, who)
+                case "rotate":
+                    self._rotate(options, who)
                 case "revoke":
                     self._revoke(options, who)
                 case "list":
@@ -55,6 +60,11 @@ class Command(BaseCommand):
             f"key {options['tenant']}/{options['name']} made; its secret is on stdout and is"
             " never shown again"
         )
+        self.stdout.write(made.secret)
+
+    def _rotate(self, options: dict, who: dict) -> None:
+        made = actions.rotate_key(options["tenant"], options["name"], **who)
+        self.stderr.write("its old secret is valid for 24 h more; the new one is on stdout, once")
         self.stdout.write(made.secret)
 
     def _revoke(self, options: dict, who: dict) -> None:
