@@ -22,7 +22,8 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9])?")
 _REVISION = re.compile(r"[0-9a-f]{40}")
 _TERMS = ("*LICENSE*", "*LICENCE*", "*TERMS*", "*NOTICE*")
 _TITLE = re.compile(r"<title>(.*?)(?:&nbsp;|\||</title>)", re.DOTALL)
-_ROOM = Path(__file__).parent
+GGUF_TO_HF = Path(__file__).with_name("gguf_to_hf.py")
+FETCH_HF = Path(__file__).with_name("fetch_hf.py")
 _BLOCK_BYTES = 1 << 20
 
 
@@ -159,17 +160,15 @@ def _assemble(unpacked: Path, partial: Path) -> Path:
 
 
 def _convert(progress: Progress, python: Path, model: Path, out: Path) -> None:
-    script = str(_ROOM / "gguf_to_hf.py")
-
     def on_line(percent: int, what: str) -> None:
         progress.say(45 + percent * 45 // 100, f"turns it into safetensors: {what}")
 
-    _follow([str(python), "-P", script, str(model), str(out)], on_line, "the conversion failed")
+    argv = [str(python), "-P", str(GGUF_TO_HF), str(model), str(out)]
+    _follow(argv, on_line, "the conversion failed")
 
 
 def _from_huggingface(progress: Progress, source: dict, runtime: Path, partial: Path) -> None:
-    script = str(_ROOM / "fetch_hf.py")
-    argv = [str(runtime / "bin" / "python"), "-P", script, source["huggingface"]]
+    argv = [str(runtime / "bin" / "python"), "-P", str(FETCH_HF), source["huggingface"]]
 
     def on_line(percent: int, what: str) -> None:
         progress.say(percent * 90 // 100, what)
