@@ -55,6 +55,8 @@ def measure(version: Version, weights: Path, *, at: datetime) -> VersionMeasure 
 def book_what_was_measured(replica: Replica, *, at: datetime) -> Placed | Unplaced | None:
     """None: what is booked already lies between the least and all that is wanted."""
     held = _held(replica)
+    if not held:
+        return None  # it has failed meanwhile, and gave its memory back
     need = placement_facts.need(replica.version, replica.deployment_id)
     size = need.sizes[held[0].device.kind]
     for booked in _bytes_by_device(held).values():

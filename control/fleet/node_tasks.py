@@ -208,8 +208,14 @@ def stop_engines(*, reason: str, at: datetime) -> set[int]:
     while time.monotonic() < deadline and any(map(_has_calls, draining)):
         time.sleep(0.2)
     folders = sorted((settings.WEIR_HOME / "engines").glob("replica-*"))
+    starting = {launch.folder_of(replica) for replica in draining if replica.ready_at is None}
+
+    def stop(folder: Path) -> supervisor.Stopped:
+        grace = STARTING_STOP_GRACE_SECONDS if folder in starting else STOP_GRACE_SECONDS
+        return supervisor.stop(folder, grace)
+
     with ThreadPoolExecutor(STOPS_AT_ONCE) as pool:
-        ends = list(pool.map(lambda folder: supervisor.stop(folder, STOP_GRACE_SECONDS), folders))
+        ends = list(pool.map(stop, folders))
     left = {folder: end.left_pids for folder, end in zip(folders, ends, strict=True)}
     for replica in draining:
         if not left.get(launch.folder_of(replica)):

@@ -30,10 +30,11 @@ def rebook(replica: Replica, need: rules.Need, *, at: datetime) -> Placed | Unpl
     """Change a launch's booking to what its files turned out to need, on the same devices."""
     try:
         with transaction.atomic():
-            held = Reservation.objects.select_for_update().filter(
-                replica=replica, state=ReservationState.HELD
-            )
-            device_ids = sorted({row.device_id for row in held})
+            # One at a time for a launch: a task and the watch may measure in the same moment, and
+            # the second must see what the first has booked.
+            Replica.objects.select_for_update().get(pk=replica.pk)
+            held = Reservation.objects.filter(replica=replica, state=ReservationState.HELD)
+            device_ids = sorted(set(held.values_list("device_id", flat=True)))
             release(replica, at=at)
             # An old reading does not matter: the launch is on the device already.
             devices = facts.devices(device_ids)

@@ -93,6 +93,28 @@ def test_a_measure_that_does_not_fit_keeps_the_old_booking_and_says_why():
     assert held(device).get().memory_bytes == 2 * GIB
 
 
+@pytest.mark.django_db(transaction=True)
+def test_two_that_measure_in_the_same_moment_agree():
+    device = a_device(a_node(at=AT), 8 * GIB, at=AT)
+    deployment = a_deployment()
+    replica = a_replica(deployment, device.node, at=AT)
+    actions.book(replica, (Share(device.pk, ((0, 2 * GIB),)),))
+    barrier, results = Barrier(4), []
+
+    def measure():
+        barrier.wait(timeout=30)
+        results.append(actions.rebook(replica, a_need(deployment, 5), at=AT))
+        connection.close()
+
+    threads = [Thread(target=measure) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert {type(result) for result in results} == {Placed}
+    assert held(device).get().memory_bytes == 5 * GIB
+
+
 @pytest.mark.django_db
 def test_facts_tell_what_is_booked_foreign_and_unread():
     node = a_node(at=AT)
