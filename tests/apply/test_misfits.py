@@ -158,15 +158,15 @@ PRICE = "prices:\n  - model: m\n    currency: USD\n    per_million: "
         ),
         (
             service(VLLM + "        source: {path: /m}\n        arguments: {port: 1}"),
-            "8: models[0].versions[0].arguments.port: belongs to Weir",
+            "8: models[0].versions[0].arguments.port: the node decides this",
         ),
         (
             service(VLLM + "        source: {path: /m}\n        arguments: {--port: 1}"),
-            "8: models[0].versions[0].arguments.--port: is no argument",
+            "8: models[0].versions[0].arguments.--port: vllm knows no such argument",
         ),
         (
             service(VLLM + "        source: {path: /m}\n        arguments: {max_model_len: long}"),
-            "8: models[0].versions[0].arguments.max_model_len: is a whole number of tokens",
+            "8: models[0].versions[0].arguments.max_model_len: must be a whole number from 1",
         ),
         (
             service(VLLM + "        source: {path: /m}\n        arguments: {a: [1]}"),

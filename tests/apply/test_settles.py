@@ -48,8 +48,8 @@ tenants = st.fixed_dictionaries(
     },
 )
 arguments = st.dictionaries(
-    st.sampled_from(["max_num_seqs", "enforce_eager", "seed"]),
-    st.one_of(st.integers(-(10**9), 10**9), st.booleans(), st.floats(-1e6, 1e6, width=32)),
+    st.sampled_from(["ttft_seconds", "token_seconds"]),
+    st.one_of(st.integers(0, 10**9), st.floats(0, 1e6, width=32)),
 )
 
 

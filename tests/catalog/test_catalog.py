@@ -43,6 +43,13 @@ PATH = {"path": "/models/x"}
         (VersionWanted(VLLM, PATH, {"trust_remote_code": True}), ["arguments.trust_remote_code"]),
         (VersionWanted(VLLM, PATH, {"max_model_len": True}), ["arguments.max_model_len"]),
         (VersionWanted(VLLM, PATH, {"Seed": 1}), ["arguments.Seed"]),
+        (
+            VersionWanted(VLLM, PATH, {"seed": "x", "dtype": 1}),
+            ["arguments.seed", "arguments.dtype"],
+        ),
+        (VersionWanted(VLLM, PATH, {"max_num_seqs": 4}), ["arguments.max_num_seqs"]),
+        (VersionWanted(VLLM, PATH, {"max_model_len": 2**40}), ["arguments.max_model_len"]),
+        (VersionWanted(OUTSIDE, arguments={"seed": 1}), ["arguments.seed"]),
         (VersionWanted(VLLM, PATH, memory={"calls": 0}), ["memory.calls"]),
         (VersionWanted(VLLM, PATH, upstream_key="x"), ["engine.api_key_env"]),
     ],
@@ -75,7 +82,7 @@ def test_a_digest_does_not_depend_on_order_or_on_the_upstream_key():
 def test_a_version_is_found_again_and_other_content_is_refused():
     first = actions.save_version("m", "v1", STUB, **WHO)
     assert actions.save_version("m", "v1", STUB, **WHO).pk == first.pk
-    other = VersionWanted(EngineWanted("stub"), arguments={"seed": 1})
+    other = VersionWanted(EngineWanted("stub"), arguments={"tokens": 1})
     with pytest.raises(Refused, match="versions are immutable: name a new one"):
         actions.save_version("m", "v1", other, **WHO)
     with pytest.raises(IntegrityError, match="versions are immutable"), transaction.atomic():
