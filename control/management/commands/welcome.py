@@ -1,9 +1,11 @@
 """`weir welcome`: the second half of `weir up`: apply, first login and key, progress, card."""
 
+import json
 import os
 import shutil
 import sys
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -87,11 +89,28 @@ class Command(BaseCommand):
             route=route,
             route_is_ready=bool(route and known[route].ready_replicas),
             python=Path(sys.executable),
+            terms=tuple(_terms(settings.WEIR_WEIGHTS, wanted)),
         )
 
 
 def _names(wanted: dict, kind: str) -> list[str]:
     return [one["name"] for one in wanted.get(kind) or []]
+
+
+def _terms(weights: Path, wanted: dict) -> Iterator[str]:
+    """Of the file's models whose weights are here: what the fetcher noted beside them."""
+    versions = [one for model in wanted.get("models") or [] for one in model["versions"]]
+    for manifest in sorted(weights.glob("*/weir.json")):
+        try:
+            noted = json.loads(manifest.read_text())
+        except ValueError:
+            continue
+        if any(_is_of(noted["source"], one.get("source") or {}) for one in versions):
+            yield f"{noted['licence']} in {manifest.parent}"
+
+
+def _is_of(noted: dict, source: dict) -> bool:
+    return bool(source) and all(noted.get(name) == value for name, value in source.items())
 
 
 def _last_words(deployment: str) -> list[str]:
