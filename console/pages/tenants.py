@@ -90,7 +90,7 @@ def _initial(tenant: facts.TenantFacts) -> dict:
         "name": tenant.name,
         "priority": tenant.priority,
         "timezone": tenant.timezone,
-        "budget_amount": budget.amount.normalize() if budget else None,
+        "budget_amount": f"{budget.amount.normalize():f}" if budget else None,
         "budget_currency": budget.currency if budget else "USD",
         "budget_period": budget.period if budget else "month",
         **dict(tenant.limits),
