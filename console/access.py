@@ -1,6 +1,10 @@
 """Who may open what: operators (Django's staff users), signed in; all else is refused."""
 
+import hashlib
+
+import redis
 from django import forms
+from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import LoginView
@@ -9,6 +13,8 @@ from django.shortcuts import render
 
 # 4403 reads as HTTP's 403 for a socket: the page then asks to sign in instead of retrying.
 CLOSE_REFUSED = 4403
+FAILURES_MAX = 10  # wrong passwords for one name in a minute; then even the right one waits
+FAILURES_SECONDS = 60
 CONTENT_POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -60,6 +66,16 @@ class OperatorSockets:
 
 
 class OperatorForm(AuthenticationForm):
+    def clean(self) -> dict:
+        name = self.cleaned_data.get("username", "")
+        if failures(name) >= FAILURES_MAX:
+            raise forms.ValidationError("Too many wrong passwords for this name: wait a minute.")
+        try:
+            return super().clean()
+        except forms.ValidationError:
+            failures(name, one_more=True)
+            raise
+
     def confirm_login_allowed(self, user) -> None:
         super().confirm_login_allowed(user)
         if not is_operator(user):
@@ -67,6 +83,21 @@ class OperatorForm(AuthenticationForm):
                 "This account is not an operator. Ask one to set its staff flag.",
                 code="not_operator",
             )
+
+
+def failures(name: str, *, one_more: bool = False) -> int:
+    """Wrong passwords of a name in the last minute. Without Valkey none: people must get in."""
+    key = f"console:login-failures:{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    options = {"socket_timeout": 1, "socket_connect_timeout": 1}
+    try:
+        with redis.Redis.from_url(settings.REDIS_LIVE_URL, **options) as valkey:
+            if not one_more:
+                return int(valkey.get(key) or 0)
+            count = valkey.incr(key)
+            valkey.expire(key, FAILURES_SECONDS, nx=True)
+            return count
+    except (redis.RedisError, OSError):
+        return 0
 
 
 class SignIn(LoginView):

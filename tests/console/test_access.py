@@ -5,7 +5,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 from django.urls import get_resolver
 
-from console.access import CLOSE_REFUSED
+from console.access import CLOSE_REFUSED, FAILURES_MAX
 from tests.console.sockets import Socket
 
 OPEN = {"login/", "health"}
@@ -57,6 +57,24 @@ def test_who_is_no_operator_cannot_sign_in(client, db):
     get_user_model().objects.create_user("bob", password="secret-of-bob")
     answer = client.post("/login/", {"username": "bob", "password": "secret-of-bob"})
     assert b"not an operator" in answer.content
+
+
+def test_guessing_passwords_has_a_limit(client, operator):
+    operator.set_password("secret-of-ann")
+    operator.save()
+    for _ in range(FAILURES_MAX):
+        client.post("/login/", {"username": "ann", "password": "guess"})
+    answer = client.post("/login/", {"username": "ann", "password": "secret-of-ann"})
+    assert b"wait a minute" in answer.content
+    assert client.get("/").status_code == 302
+
+
+def test_people_get_in_while_valkey_is_away(client, operator, settings):
+    settings.REDIS_LIVE_URL = "redis://127.0.0.1:9/2"
+    operator.set_password("secret-of-ann")
+    operator.save()
+    answer = client.post("/login/", {"username": "ann", "password": "secret-of-ann"})
+    assert answer["Location"] == "/"
 
 
 def test_a_form_without_its_token_is_refused(operator):
