@@ -122,6 +122,7 @@ _SAMPLING: dict[str, Check] = {
     "skip_special_tokens": flag,
     "spaces_between_special_tokens": flag,
     "structured_outputs": _object,
+    "return_token_ids": flag,
     "response_format": _object,
 }
 ALLOWED: dict[str, dict[str, Check]] = {

@@ -43,6 +43,7 @@ class Upstream(asyncio.Protocol):
         self.exchange = exchange
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[bytes, bytes] = {}
+        self._bodies: list[bytes] = []
         self._head_seen = self._until_eof = False
         self._complete = False
         self._uses += 1
@@ -71,10 +72,12 @@ class Upstream(asyncio.Protocol):
             return self.abort()  # an answer that nobody asked for
         try:
             self._parser.feed_data(data)
+            self._hand_over()
         except httptools.HttpParserCallbackError:
             log.exception("an engine's answer could not be handled")
             self._fail("the answer could not be handled")
         except httptools.HttpParserError:
+            self._hand_over()
             self._fail("the engine's answer is not valid HTTP")
         return None
 
@@ -103,11 +106,13 @@ class Upstream(asyncio.Protocol):
             self.exchange.on_head(status, self._headers)
 
     def on_body(self, body: bytes) -> None:
-        if self.exchange:
-            self.exchange.on_data(body)
+        self._bodies.append(body)
 
     def on_message_complete(self) -> None:
-        if not self._head_seen or self.closed:
+        if not self._head_seen:
+            return
+        self._hand_over()
+        if self.closed:
             return
         self._complete = True
         exchange, self.exchange = self.exchange, None
@@ -115,6 +120,14 @@ class Upstream(asyncio.Protocol):
         self.pool.give_back(self, keep=self._parser.should_keep_alive() and not self._until_eof)
         if exchange:
             exchange.on_end()
+
+    def _hand_over(self) -> None:
+        """All chunks of one read at once: an engine sends each event as a chunk of its own."""
+        bodies = self._bodies
+        if bodies:
+            self._bodies = []
+            if self.exchange:
+                self.exchange.on_data(bodies[0] if len(bodies) == 1 else b"".join(bodies))
 
     def _fail(self, reason: str) -> None:
         exchange, self.exchange = self.exchange, None

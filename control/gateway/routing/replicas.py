@@ -111,9 +111,11 @@ class LiveReplicas:
     def _candidates(self, deployment: str, tried: frozenset[int]) -> tuple[Candidate, ...]:
         now = self._clock()
         return tuple(
-            Candidate(live.info.id, self._slots(live, now), live.in_flight)
-            for live in self._ready.get(deployment, ())
-            if live.info.id not in tried
+            [
+                Candidate(live.info.id, self._slots(live, now), live.in_flight)
+                for live in self._ready.get(deployment, ())
+                if live.info.id not in tried
+            ]
         )
 
     def _slots(self, live: Live, now: float) -> int:

@@ -1,10 +1,10 @@
 """Which replica serves a call: a target by weight, then the least loaded of its replicas."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A replica as this process sees it. `slots` is what it may take now: 0 is none at all."""
 
     id: int
@@ -12,8 +12,7 @@ class Candidate:
     in_flight: int
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One target of a route, with the replicas of its deployment that are ready."""
 
     deployment: str
