@@ -254,3 +254,15 @@ class Answer:
         datas = [e.removeprefix(b"data: ") for e in self.events() if e.startswith(b"data: {")]
         chunks = [c for data in datas for c in json.loads(data).get("choices", ())]
         return "".join(c["delta"].get("content") or "" for c in chunks)
+
+
+def padded(size: int) -> bytes:
+    body = b'{"model":"chat","messages":[{"role":"user","content":"x"}]}'
+    return body[:-1] + b" " * (size - len(body)) + b"}"
+
+
+def head_of(length: int, key: str = KEY, more: str = "") -> bytes:
+    return (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
+        f"content-type: application/json\r\ncontent-length: {length}\r\n{more}\r\n"
+    ).encode()

@@ -6,7 +6,18 @@ import json
 
 import pytest
 
-from tests.gateway.place import KEY, Place, Stream, chat, identity, replica, route, target
+from tests.gateway.place import (
+    KEY,
+    Place,
+    Stream,
+    chat,
+    head_of,
+    identity,
+    padded,
+    replica,
+    route,
+    target,
+)
 from tests.gateway.upstream import Script, Upstream, answered, chunk, error, streamed
 
 FIRST = chunk(role=True) + chunk("a", usage=(7, 1))
@@ -172,11 +183,6 @@ async def test_h01_bodies_are_decoded_and_limited(tmp_path):
         await engine.stop()
 
 
-def padded(size: int) -> bytes:
-    body = b'{"model":"chat","messages":[{"role":"user","content":"x"}]}'
-    return body[:-1] + b" " * (size - len(body)) + b"}"
-
-
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_h01_a_body_at_its_limit_passes_and_one_byte_more_does_not(tmp_path, chunked):
     engine = Upstream(answered())
@@ -197,27 +203,11 @@ async def test_h01_a_body_at_its_limit_passes_and_one_byte_more_does_not(tmp_pat
         await engine.stop()
 
 
-def head_of(length: int, key: str = KEY, more: str = "") -> bytes:
-    return (
-        f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
-        f"content-type: application/json\r\ncontent-length: {length}\r\n{more}\r\n"
-    ).encode()
-
-
 async def test_h01_a_key_is_checked_before_a_large_body_is_read(place, engines):
     async with Stream(place.port, head_of(20_000_000, key="wrong")) as stream:
         got = await stream.until(b"invalid_api_key")  # not one byte of the body was sent
     assert got.startswith(b"HTTP/1.1 401")
     assert b"connection: close" in got
-
-
-async def test_a_client_that_expects_it_is_told_to_go_on(place, engines):
-    await engines()
-    body = padded(100)
-    async with Stream(place.port, head_of(100, more="expect: 100-continue\r\n")) as stream:
-        await stream.until(b"HTTP/1.1 100 Continue\r\n\r\n")
-        stream.writer.write(body)
-        assert b"HTTP/1.1 200" in await stream.until(b'"usage"')
 
 
 async def test_h03_headers_and_bodies_that_trickle_are_ended(place, engines):
@@ -268,60 +258,3 @@ async def test_h03_a_client_that_does_not_read_is_ended_and_recorded(place, engi
     [closed] = place.closes()
     assert closed.outcome == "slow_client"
     assert 0 < closed.delivered_tokens < closed.output_tokens
-
-
-async def test_h03_idle_connections_are_closed(place, engines):
-    async with Stream(place.port, b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n") as stream:
-        await stream.until(b'{"status":"ok"}')
-        place.push(76)
-        await stream.rest()
-
-
-async def test_pipelining_is_refused_after_the_first_answer(place, engines):
-    await engines()
-    body = padded(100)
-    async with Stream(place.port, (head_of(100) + body) * 2) as stream:
-        got = await stream.until(b"pipelining is not supported")
-        assert got.index(b"HTTP/1.1 200") < got.index(b"HTTP/1.1 400")
-    assert len(place.closes()) == 1
-
-
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        (b"rubbish\r\n\r\n", 400),
-        (b"GET /health HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 70_000 + b"\r\n\r\n", 431),
-        (b"GET /health HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 70_000, 431),
-        (head_of(20_971_521), 413),
-        (b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n", 404),
-        (b"DELETE /v1/models HTTP/1.1\r\nhost: x\r\n\r\n", 405),
-        (b"GET /v1/chat/completions HTTP/1.1\r\nhost: x\r\n\r\n", 405),
-        (head_of(5, more="transfer-encoding: chunked\r\n"), 400),
-    ],
-)
-async def test_every_refusal_is_an_openai_error_with_an_id(place, engines, sent, status):
-    async with Stream(place.port, sent) as stream:
-        got = await stream.until(b"}}")
-    assert got.startswith(b"HTTP/1.1 %d" % status)
-    assert b"x-request-id: req_" in got
-    assert b'"param":null' in got
-    if status == 405:
-        assert b"allow: " in got
-
-
-async def test_head_and_options_are_answered(place, engines):
-    headers = {"authorization": f"Bearer {KEY}"}
-    listed = await place.request("HEAD", "/v1/models", headers=headers)
-    assert (listed.status, listed.body) == (200, b"")
-    options = await place.request("OPTIONS", "/v1/chat/completions")
-    assert (options.status, options.headers["allow"]) == (200, "POST, OPTIONS")
-
-
-async def test_old_clients_get_a_stream_that_ends_with_the_connection(place, engines):
-    await engines(streamed("a"))
-    async with Stream(place.port, b"") as stream:
-        body = b'{"model":"chat","stream":true,"messages":[{"role":"user","content":"x"}]}'
-        stream.writer.write(head_of(len(body)).replace(b"HTTP/1.1", b"HTTP/1.0") + body)
-        got = await stream.rest()
-    assert b"transfer-encoding" not in got
-    assert got.endswith(b"data: [DONE]\n\n")

@@ -1,0 +1,72 @@
+"""HTTP/1.1 at its edges: what a tenant's connection may do, and what it is told."""
+
+import pytest
+
+from tests.gateway.place import KEY, Stream, head_of, padded
+from tests.gateway.upstream import streamed
+
+
+async def test_a_client_that_expects_it_is_told_to_go_on(place, engines):
+    await engines()
+    body = padded(100)
+    async with Stream(place.port, head_of(100, more="expect: 100-continue\r\n")) as stream:
+        await stream.until(b"HTTP/1.1 100 Continue\r\n\r\n")
+        stream.writer.write(body)
+        assert b"HTTP/1.1 200" in await stream.until(b'"usage"')
+
+
+async def test_h03_idle_connections_are_closed(place, engines):
+    async with Stream(place.port, b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n") as stream:
+        await stream.until(b'{"status":"ok"}')
+        place.push(76)
+        await stream.rest()
+
+
+async def test_pipelining_is_refused_after_the_first_answer(place, engines):
+    await engines()
+    body = padded(100)
+    async with Stream(place.port, (head_of(100) + body) * 2) as stream:
+        got = await stream.until(b"pipelining is not supported")
+        assert got.index(b"HTTP/1.1 200") < got.index(b"HTTP/1.1 400")
+    assert len(place.closes()) == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"rubbish\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /health HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 70_000, 431),
+        (head_of(20_971_521), 413),
+        (b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n", 404),
+        (b"DELETE /v1/models HTTP/1.1\r\nhost: x\r\n\r\n", 405),
+        (b"GET /v1/chat/completions HTTP/1.1\r\nhost: x\r\n\r\n", 405),
+        (head_of(5, more="transfer-encoding: chunked\r\n"), 400),
+    ],
+)
+async def test_every_refusal_is_an_openai_error_with_an_id(place, engines, sent, status):
+    async with Stream(place.port, sent) as stream:
+        got = await stream.until(b"}}")
+    assert got.startswith(b"HTTP/1.1 %d" % status)
+    assert b"x-request-id: req_" in got
+    assert b'"param":null' in got
+    if status == 405:
+        assert b"allow: " in got
+
+
+async def test_head_and_options_are_answered(place, engines):
+    headers = {"authorization": f"Bearer {KEY}"}
+    listed = await place.request("HEAD", "/v1/models", headers=headers)
+    assert (listed.status, listed.body) == (200, b"")
+    options = await place.request("OPTIONS", "/v1/chat/completions")
+    assert (options.status, options.headers["allow"]) == (200, "POST, OPTIONS")
+
+
+async def test_old_clients_get_a_stream_that_ends_with_the_connection(place, engines):
+    await engines(streamed("a"))
+    async with Stream(place.port, b"") as stream:
+        body = b'{"model":"chat","stream":true,"messages":[{"role":"user","content":"x"}]}'
+        stream.writer.write(head_of(len(body)).replace(b"HTTP/1.1", b"HTTP/1.0") + body)
+        got = await stream.rest()
+    assert b"transfer-encoding" not in got
+    assert got.endswith(b"data: [DONE]\n\n")
