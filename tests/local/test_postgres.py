@@ -1,0 +1,34 @@
+"""The data folder: whole or not there, and of this major."""
+
+import pytest
+
+from control.management.local.postgres import Postgres, ServerCannotStart
+from tests.servers import servers
+
+
+@pytest.fixture
+def postgres() -> Postgres:
+    """Beside the one of this run, whose account can get there."""
+    place = servers.home / "another"
+    place.mkdir(exist_ok=True)
+    return Postgres(place, 1, servers.postgres.account, throwaway=True)
+
+
+def test_a_folder_that_was_left_half_made_is_not_in_the_way(postgres):
+    process = postgres.initialise()
+    process.kill()
+    process.communicate()
+    postgres.prepare()
+    assert (postgres.data / "PG_VERSION").exists()
+    assert not (postgres.place / "postgres.initial").exists()
+
+
+def test_data_of_another_major_is_refused_with_the_way_out(postgres):
+    postgres.data.mkdir(exist_ok=True)
+    (postgres.data / "PG_VERSION").write_text("16\n")
+    with pytest.raises(ServerCannotStart, match="is of PostgreSQL 16.*pg_dump.*pg_restore"):
+        postgres.prepare()
+
+
+def test_the_password_is_not_an_argument(postgres):
+    assert not any(postgres.password in word for word in postgres.argv())
