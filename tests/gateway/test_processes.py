@@ -146,8 +146,12 @@ def test_a_call_becomes_one_event_and_moves_the_metrics(gateway, engine):
 
 def test_workers_show_their_numbers_live(gateway):
     [name] = until(lambda: Store().subjects("gateway"), "a worker is heard of")
-    sample = until(lambda: Store().latest([name]).get(name), "a sample is there")
-    assert sample.snapshot_age_seconds is not None
+
+    def knows() -> bool:
+        sample = Store().latest([name]).get(name)
+        return sample is not None and sample.snapshot_age_seconds is not None
+
+    until(knows, "its sample says how old its knowledge is")
 
 
 def test_a_revoked_key_stops_without_a_builder(gateway, key):
