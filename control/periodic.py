@@ -12,6 +12,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from control.celery import app
+from control.fleet import actions as fleet
 from control.reconcile import loop
 from control.reconcile.probes import Probes
 from control.routes.builder import Builder
@@ -20,12 +21,14 @@ from control.telemetry import points
 from control.telemetry.store import Store
 
 RECONCILE = "weir.reconcile"
+ARCHIVE = "weir.archive_drained"
 ROLL_UP = "weir.roll_up_telemetry"
 PRUNE = "weir.prune_telemetry"
 
 # name -> (task, every so many seconds). A tick that comes late is worth nothing: it expires.
 CLOCK: dict[str, tuple[str, float]] = {
     "reconcile": (RECONCILE, 1.0),
+    "drained deployments": (ARCHIVE, 2.0),
     "points of telemetry": (ROLL_UP, 10.0),
     "old points": (PRUNE, 600.0),
 }
@@ -38,6 +41,15 @@ log = logging.getLogger(__name__)
 def reconcile() -> None:
     try:
         loop.tick()
+    finally:
+        connection.close()
+
+
+@shared_task(name=ARCHIVE)
+def archive_drained() -> None:
+    try:
+        reason = "its last replica has ended"
+        fleet.archive_drained(by=loop.BY, reason=reason, at=timezone.now())
     finally:
         connection.close()
 

@@ -34,7 +34,7 @@ def samples(node: Node, readings: list[GpuReading], at: datetime) -> list[Device
         DeviceSample(
             at=at.timestamp(),
             uuid=reading.uuid,
-            label=f"{node.name}/{reading.name}",
+            label=f"{node.name}/{reading.index} {reading.name}",
             kind=reading.kind,
             memory_total_bytes=reading.memory_total_bytes,
             memory_used_bytes=_used_bytes(reading),

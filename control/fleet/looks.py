@@ -50,9 +50,12 @@ class Engines:
         self._records: dict[int, EngineRecord] = {}
         self._logged_at: dict[int, datetime] = {}
 
-    def forget(self, replica_id: int) -> None:
+    def keep_only(self, replica_ids: set[int]) -> None:
+        """Forget launches that are over."""
+        self._reader.keep_only(replica_ids)
         for memory in (self._histories, self._records, self._logged_at):
-            memory.pop(replica_id, None)
+            for gone in set(memory) - replica_ids:
+                memory.pop(gone, None)
 
     def look(self, replica: Replica, at: datetime) -> None:
         signs = self._signs(replica, at)

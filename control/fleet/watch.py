@@ -56,6 +56,10 @@ class Watch:
         with self._lock:
             pending = set(self._pending)
         wait(pending, timeout=LOOK_SECONDS_MAX)
+        try:
+            self._use.flush(timezone.now(), now=True)
+        except DatabaseError as error:
+            log.warning("the last seconds of device time are not counted: %s", error)
 
     def _run(self) -> None:
         while not self._stopping.wait(BEAT_SECONDS):
@@ -74,7 +78,9 @@ class Watch:
         if self._beats % ORPHANS_EVERY_BEATS == 0:
             self._turn("leftovers", self.clear_leftovers)
         self._beats += 1
-        for replica_id in self.launches():
+        launches = self.launches()
+        self._engines.keep_only(set(launches))
+        for replica_id in launches:
             self._turn(f"replica {replica_id}", self.look, replica_id)
 
     def launches(self) -> list[int]:
@@ -99,7 +105,6 @@ class Watch:
             node_tasks.stop_replica(replica_id)
         elif replica.state in REPLICA_FINAL:
             node_tasks.stop_replica(replica_id)
-            self._engines.forget(replica_id)
         else:
             self._engines.look(replica, timezone.now())
 

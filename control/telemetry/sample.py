@@ -79,7 +79,8 @@ class EngineReader:
     def keep_only(self, replica_ids: set[int]) -> None:
         """Forget engines that are gone."""
         for gone in set(self._before) - replica_ids:
-            del self._before[gone], self._samples[gone]
+            self._before.pop(gone, None)
+            self._samples.pop(gone, None)
 
     def _page(self, engine: EngineAddress) -> str | Unread:
         headers = {"Authorization": f"Bearer {engine.api_key}"} if engine.api_key else {}
