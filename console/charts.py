@@ -32,14 +32,15 @@ class ChartKind:
     top: float | None  # fixed upper end of its scale
     floor: float  # least upper end of its scale
     nothing: str  # shown while there is nothing to draw
+    sparse: bool = False  # measured only while calls end: points, joined over the gaps
 
 
 CHARTS = (
     ChartKind("utilisation", "Device utilisation", "%", "mean", 100, 100, "No device is read yet"),
     ChartKind("memory", "Device memory in use", "GiB", "sum", None, 1, "No device is read yet"),
     ChartKind("calls", "Calls running and waiting", "running", "first", None, 4, "No engine yet"),
-    ChartKind("ttft", "Time to first token", "s", "mean", None, 0.1, "No call lately"),
-    ChartKind("tpot", "Time per output token", "ms", "mean", None, 10, "No call lately"),
+    ChartKind("ttft", "Time to first token", "s", "mean", None, 0.1, "No call lately", True),
+    ChartKind("tpot", "Time per output token", "ms", "mean", None, 10, "No call lately", True),
     ChartKind("tokens", "Tokens per second", "tokens/s", "sum", None, 10, "No engine yet"),
 )
 

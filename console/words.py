@@ -41,8 +41,10 @@ def of(key: str, values: Mapping[str, float]) -> float | None:
 
 @register.filter
 def percent(value: float | None) -> str:
-    """A ratio from 0 to 1."""
-    return NOTHING if value is None else f"{value * 100:.1f} %"
+    """A ratio, as a rule from 0 to 1; a margin may lie far below."""
+    if value is None:
+        return NOTHING
+    return f"{value * 100:.1f} %" if value > -9.995 else "below −999 %"
 
 
 @register.filter

@@ -25,8 +25,8 @@
         { ...axis, size: 22, space: 56, incrs: [15, 30, 60, 120, 300], values: (_, splits) => splits.map((at) => new Date(at * 1000).toISOString().slice(11, 19)) },
         { ...axis, size: 46, space: 24, values: (_, splits) => splits.map(number) },
       ],
-      series: [{}, ...chart.labels.map((label, index) => ({ label, stroke: colour(index), width: 1.6, spanGaps: false, points: { show: false },
-        fill: chart.labels.length === 1 ? colour(0) + "1f" : undefined }))],
+      series: [{}, ...chart.labels.map((label, index) => ({ label, stroke: colour(index), width: 1.6, spanGaps: chart.sparse, points: { show: chart.sparse, size: 4, width: 0, fill: colour(index) },
+        fill: chart.labels.length === 1 && !chart.sparse ? colour(0) + "1f" : undefined }))],
       hooks: { setCursor: [(plot) => show(chart, plot.cursor.idx)] },
     };
   }
@@ -50,7 +50,8 @@
   // The figure in the corner and the legend: under the cursor, else the last point.
   function show(chart, index) {
     const at = index === null || index === undefined ? chart.times.length - 1 : index;
-    const values = chart.columns.map((column) => at < 0 ? null : column[at]);
+    const last = (column) => chart.sparse && index === null ? column.findLast((value) => value !== null) : column[at];
+    const values = chart.columns.map((column) => at < 0 ? null : last(column));
     const known = values.filter((value) => value !== null && value !== undefined);
     const total = known.length === 0 ? null : chart.total === "mean" ? known.reduce((a, b) => a + b, 0) / known.length : known.reduce((a, b) => a + b, 0);
     const output = chart.section.querySelector("output"), unit = document.createElement("small");

@@ -23,6 +23,8 @@ NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
         (words.count(5_400_000_000), "5.40 G"),
         (words.percent(0.0421), "4.2 %"),
         (words.percent(None), "–"),
+        (words.percent(-0.5), "-50.0 %"),
+        (words.percent(-1112.86), "below −999 %"),
         (words.share(1, 4), 25),
         (words.share(9, 4), 100),
         (words.share(None, 4), 0),
