@@ -9,8 +9,8 @@ from control.management.local.progress import Screen, Step, bar
 
 
 def test_a_bar_shows_how_far_and_what_is_going_on():
-    drawn = bar(Step("gemma", "loading", "loads weights", 50), 80)
-    assert drawn == "gemma  [############............]  50 %  loading: loads weights"
+    drawn = bar(Step("gemma", "loading", "loads weights", 50), 80, waited_seconds=41)
+    assert drawn == "gemma  [############............]  50 %  41 s  loading: loads weights"
 
 
 def test_a_bar_is_never_wider_than_the_terminal():
@@ -23,9 +23,9 @@ def test_elsewhere_a_line_is_written_only_when_something_has_changed():
     for percent in (0, 1, 9, 10, 11, 30):
         screen.show(Step("gemma", "preparing", "installs vllm", percent))
     assert out.getvalue().splitlines() == [
-        "gemma      preparing 0 %: installs vllm",
-        "gemma      preparing 10 %: installs vllm",
-        "gemma      preparing 30 %: installs vllm",
+        "gemma        0 %  preparing: installs vllm",
+        "gemma       10 %  preparing: installs vllm",
+        "gemma       30 %  preparing: installs vllm",
     ]
 
 

@@ -42,10 +42,15 @@ def step(deployment: DeploymentFacts) -> Step:
     )
 
 
-def bar(one: Step, width: int) -> str:
+def bar(one: Step, width: int, waited_seconds: int = 0) -> str:
     filled = BAR_CHARACTERS * min(one.percent, 100) // 100
     drawn = "#" * filled + "." * (BAR_CHARACTERS - filled)
-    return f"{one.deployment}  [{drawn}] {one.percent:3} %  {one.state}: {one.detail}"[: width - 1]
+    line = f"{one.deployment}  [{drawn}] {one.percent:3} %  {waited_seconds} s  {_what(one)}"
+    return line[: width - 1]
+
+
+def _what(one: Step) -> str:
+    return one.state if one.detail in ("", one.state) else f"{one.state}: {one.detail}"
 
 
 class Screen:
@@ -56,12 +61,12 @@ class Screen:
         self.is_terminal = out.isatty()
         self._shown: dict[str, tuple] = {}
 
-    def show(self, one: Step) -> None:
+    def show(self, one: Step, waited_seconds: int = 0) -> None:
         if self.is_terminal:
-            self.out.write("\r\x1b[2K" + bar(one, self.width))
+            self.out.write("\r\x1b[2K" + bar(one, self.width, waited_seconds))
         elif self._shown.get(one.deployment) != (mark := _mark(one)):
             self._shown[one.deployment] = mark
-            self.out.write(f"{one.deployment:<10} {one.state} {one.percent} %: {one.detail}\n")
+            self.out.write(f"{one.deployment:<10} {one.percent:3} %  {_what(one)}\n")
         self.out.flush()
 
     def note(self, line: str) -> None:
@@ -77,6 +82,7 @@ def follow(names: set[str], screen: Screen, *, give_up: bool) -> list[Step]:
     """Until all are ready; with `give_up`, until one of them cannot be helped by waiting."""
     noted: set[str] = set()
     since: dict[str, float] = {}
+    begun = time.monotonic()
     while True:
         steps = [step(one) for one in deployments() if one.name in names]
         for one in steps:
@@ -86,7 +92,7 @@ def follow(names: set[str], screen: Screen, *, give_up: bool) -> list[Step]:
         waiting = [one for one in steps if not one.is_ready]
         if not waiting:
             return []
-        screen.show(waiting[0])
+        screen.show(waiting[0], int(time.monotonic() - begun))
         hopeless = [one for one in waiting if _is_hopeless(one, since, time.monotonic())]
         if give_up and hopeless:
             return hopeless
