@@ -8,7 +8,6 @@ from control.gateway.relay import Piece, Reader
 from control.gateway.routing.replicas import Live
 from control.gateway.shared import Shared
 from control.gateway.wire import Ask
-from control.routes.snapshot import TargetInfo
 from control.states import Outcome, TokensSource
 
 _PATHS = {"chat.completions": b"/v1/chat/completions", "completions": b"/v1/completions"}
@@ -31,11 +30,8 @@ class Caller(Protocol):
 
 
 class Attempt:
-    def __init__(
-        self, caller: Caller, shared: Shared, ask: Ask, live: Live, target: TargetInfo
-    ) -> None:
+    def __init__(self, caller: Caller, shared: Shared, ask: Ask, live: Live) -> None:
         self.live = live
-        self.target = target
         self.reader: Reader | None = None
         self.finish_reason = ""
         self.reached = False  # the engine may have begun to work

@@ -85,7 +85,7 @@ class Call:
         if isinstance(choice, NoneReady):
             self._refuse(self._none_ready(choice))
         else:
-            self._dispatch(*choice)
+            self._dispatch(choice)
         return True
 
     def on_patience_ended(self) -> None:
@@ -96,7 +96,7 @@ class Call:
             )
         )
 
-    def _choose(self) -> tuple[Live, str] | Full | NoneReady:
+    def _choose(self) -> Live | Full | NoneReady:
         tie = int(self.id[-16:], 16)
         return self._shared.replicas.choose(self._route, tried=self._tried, tie=tie)
 
@@ -108,8 +108,7 @@ class Call:
         text = f"The model behind '{name}' is not ready yet. Please try again shortly."
         return errors.ModelLoading(text, wait_seconds=self._shared.limits.loading_retry_seconds)
 
-    def _dispatch(self, live: Live, deployment: str) -> None:
-        target = next(t for t in self._route.targets if t.deployment == deployment)
+    def _dispatch(self, live: Live) -> None:
         body = wire.for_engine(
             self._ask,
             served_name=live.info.served_name,
@@ -119,7 +118,7 @@ class Call:
         self._held.clear()
         self._tried |= {live.info.id}
         self._attempts += 1
-        self._attempt = Attempt(self, self._shared, self._ask, live, target)
+        self._attempt = Attempt(self, self._shared, self._ask, live)
         if self._attempts > 1 or self._journal.opened(self._attempt):
             return self._attempt.send(body)
         self._attempt = None
@@ -167,8 +166,8 @@ class Call:
         left = self._shared.limits.tries - self._attempts
         if refusal.status >= 500 and left > 0 and self._may_retry:
             choice = self._choose()
-            if isinstance(choice, tuple):
-                return self._dispatch(*choice)
+            if isinstance(choice, Live):
+                return self._dispatch(choice)
         return self._refuse(refusal, outcome=outcome)
 
     def _finish(self, outcome: Outcome) -> None:

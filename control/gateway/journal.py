@@ -90,7 +90,7 @@ class Journal:
             "project_id": identity.project_id,
             "key_id": identity.key_id,
             "route": self._route,
-            "version_id": attempt.target.version_id,
+            "version_id": attempt.live.info.version_id,
             "replica_id": attempt.live.info.id,
             "endpoint": self._ask.endpoint,
             "stream": self._ask.stream,

@@ -12,7 +12,7 @@ from django.conf import settings
 def digest_of(secret: str | bytes) -> str:
     """HMAC-SHA256 under WEIR_SECRET, hex: what is stored of a tenant's key."""
     data = secret.encode() if isinstance(secret, str) else secret
-    return hmac.new(settings.WEIR_SECRET, data, hashlib.sha256).hexdigest()
+    return hmac.digest(settings.WEIR_SECRET, data, "sha256").hex()
 
 
 def derived(purpose: str) -> str:

@@ -44,9 +44,6 @@ class Identities(msgspec.Struct, frozen=True):
 class TargetInfo(msgspec.Struct, frozen=True):
     deployment: str
     weight: int
-    version_id: int
-    model: str
-    served_name: str
     context_tokens: int | None
 
 
@@ -71,6 +68,7 @@ class ReplicaInfo(msgspec.Struct, frozen=True):
     id: int
     generation: int
     deployment: str
+    version_id: int
     host: str
     port: int
     path: str  # prefix of an external engine's URL, usually empty
@@ -172,16 +170,13 @@ def _earliest(one: datetime | None, other: datetime) -> datetime:
 
 def _routes(version: int) -> Routes:
     targets = defaultdict(list)
-    rows = Target.objects.select_related("deployment__version__model").order_by("pk")
+    rows = Target.objects.select_related("deployment__version").order_by("pk")
     for target in rows.filter(deployment__state=DeploymentState.ACTIVE):
         wanted = target.deployment.version
         targets[target.route_id].append(
             TargetInfo(
                 deployment=target.deployment.name,
                 weight=target.weight,
-                version_id=wanted.pk,
-                model=wanted.model.name,
-                served_name=wanted.engine.get("served_name") or wanted.model.name,
                 context_tokens=wanted.arguments.get("max_model_len"),
             )
         )
@@ -219,6 +214,7 @@ def _replica(row: Replica) -> ReplicaInfo:
         id=row.pk,
         generation=row.generation,
         deployment=row.deployment.name,
+        version_id=launched.pk,
         host=row.host,
         port=row.port,
         path=_path(url),

@@ -62,7 +62,7 @@ def identity(**changes) -> Identity:
 
 
 def target(deployment: str = "d", **changes) -> TargetInfo:
-    given = {"weight": 100, "version_id": 3, "model": "m", "served_name": "m"}
+    given = {"weight": 100}
     return TargetInfo(deployment, **({"context_tokens": None} | given | changes))
 
 
@@ -75,6 +75,7 @@ def replica(id_: int, port: int, **changes) -> ReplicaInfo:
     given = {
         "generation": 1,
         "deployment": "d",
+        "version_id": 3,
         "host": "127.0.0.1",
         "path": "",
         "tls": False,

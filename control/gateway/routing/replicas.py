@@ -52,15 +52,15 @@ class LiveReplicas:
 
     def choose(
         self, route: RouteInfo, *, tried: frozenset[int], tie: int
-    ) -> tuple[Live, str] | Full | NoneReady:
-        """The replica and the deployment's name; `tried` ones are not tried again."""
+    ) -> Live | Full | NoneReady:
+        """`tried` ones are not tried again."""
         options = [
             Option(target.deployment, target.weight, self._candidates(target.deployment, tried))
             for target in route.targets
         ]
         match rules.choose(options, tie):
-            case Chosen(deployment=deployment, replica_id=id_):
-                return self._live[id_], deployment
+            case Chosen(replica_id=id_):
+                return self._live[id_]
             case other:
                 return other
 
