@@ -1,0 +1,161 @@
+"""The main job on real vLLM: apply, READY, chat, usage, adoption, replacement, drain, gone."""
+
+import os
+import signal
+
+import httpx
+import openai
+import pytest
+
+from tests.engines.real import install_runtime, make_tiny_model
+from tests.flows.books import books_balance
+from tests.flows.weir import HANG_SECONDS, Weir, is_alive, until
+from tests.servers import SHARED
+
+pytestmark = pytest.mark.engine
+
+SERVICE = """
+apiVersion: weir/v1
+tenants:
+  - name: acme
+    priority: interactive
+    limits: {requests_per_minute: 600, concurrent_calls: 8}
+    keys: [{name: ci, secret_env: ACME_KEY}]
+models:
+  - name: tiny
+    versions:
+      - name: v1
+        engine: {kind: vllm, version: "0.32.0"}
+        source: {path: MODEL}
+        arguments: {max_model_len: 512}
+        memory: {calls: 2}
+DEPLOYMENTS
+prices:
+  - {model: tiny, currency: USD, per_million: {input: "0.10", cached_input: "0.02", output: "0.40"}}
+cost_rates:
+  - {device: "*", currency: USD, hardware_per_hour: "2.50", power_watts: 700,
+     power_per_kwh: "0.12", pue: 1.35, engineering_per_hour: "0.40"}
+"""
+SERVED = """
+deployments:
+  - {name: tiny, model: tiny, version: v1, replicas: {min: 1, max: 1}}
+routes:
+  - {name: chat-tiny, targets: [{deployment: tiny, weight: 100}]}
+"""
+QUESTION = [{"role": "user", "content": "abc"}]
+
+
+@pytest.fixture(scope="module")
+def model() -> str:
+    """A random two-layer model, made once with the engine runtime's own libraries."""
+    folder = SHARED / "tiny-model"
+    if not (folder / "model.safetensors").exists():
+        make_tiny_model(folder, install_runtime())
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def weir(model: str):
+    service = SERVICE.replace("MODEL", model).replace("DEPLOYMENTS", SERVED)
+    weir = Weir(service, WEIR_ENGINE_FAST="1")
+    try:
+        # A start of vLLM takes half a minute on two idle cores; the guard is ten times that.
+        weir.start(ready=False)
+        until(lambda: ready(weir), f"a ready engine; `weir up` said:\n{weir.said()}", 600)
+        yield weir
+    finally:
+        weir.clean_up()
+
+
+def ready(weir: Weir) -> bool:
+    return httpx.get(f"{weir.gateway_url}/ready", timeout=5).status_code == 200
+
+
+def client(weir: Weir) -> openai.OpenAI:
+    return openai.OpenAI(
+        base_url=f"{weir.gateway_url}/v1", api_key=weir.key, timeout=HANG_SECONDS, max_retries=0
+    )
+
+
+def events(weir: Weir) -> list[tuple]:
+    return weir.rows(
+        "SELECT input_tokens, cached_input_tokens, output_tokens, outcome, tokens_source"
+        " FROM control_usageevent ORDER BY started_at"
+    )
+
+
+def replica(weir: Weir, state: str = "ready") -> tuple[int, int] | None:
+    rows = weir.rows("SELECT id, pid FROM control_replica WHERE state = %s", state)
+    return rows[0] if rows else None
+
+
+def test_chat_through_the_gateway_is_metered_as_the_engine_counted_it(weir: Weir):
+    known = len(events(weir))
+    answer = client(weir).chat.completions.create(
+        model="chat-tiny", messages=QUESTION, max_tokens=8, temperature=0
+    )
+    assert answer.model == "tiny"
+    assert answer.usage.completion_tokens == 8
+    stream = client(weir).chat.completions.create(
+        model="chat-tiny",
+        messages=QUESTION,
+        max_tokens=8,
+        temperature=0,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    chunks = list(stream)
+    usage = [chunk.usage for chunk in chunks if chunk.usage]
+    assert len(usage) == 1
+    assert chunks[-1].choices == []
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text == answer.choices[0].message.content
+    until(lambda: len(events(weir)) == known + 2, "two usage events")
+    for event, said in zip(events(weir)[known:], [answer.usage, usage[0]], strict=True):
+        cached = said.prompt_tokens_details.cached_tokens if said.prompt_tokens_details else 0
+        counted = (said.prompt_tokens, cached or 0, said.completion_tokens)
+        assert event == (*counted, "complete", "engine")
+    books_balance(weir, known + 2)
+
+
+def test_what_only_vllm_can_judge_comes_back_as_its_own_refusal(weir: Weir):
+    with pytest.raises(openai.BadRequestError) as refusal:
+        client(weir).chat.completions.create(
+            model="chat-tiny", messages=[{"role": "user", "content": "x" * 600}], max_tokens=1
+        )
+    assert refusal.value.code == "context_length_exceeded"
+
+
+def test_a_killed_node_agent_leaves_the_engine_and_adopts_it_again(weir: Weir):
+    number, pid = replica(weir)
+    agent = weir.pids()["node"]
+    os.kill(agent, signal.SIGKILL)
+    until(lambda: weir.pids().get("node") not in (None, agent), "a new node agent")
+    answer = client(weir).completions.create(model="chat-tiny", prompt="abc", max_tokens=4)
+    assert answer.usage.completion_tokens == 4
+    assert replica(weir) == (number, pid)
+    assert is_alive(pid)
+    books_balance(weir)
+
+
+def test_a_killed_engine_is_replaced_by_a_new_launch(weir: Weir):
+    number, pid = replica(weir)
+    os.killpg(pid, signal.SIGKILL)
+    until(lambda: (new := replica(weir)) and new[0] != number, "a new ready replica", 600)
+    [(state, cause)] = weir.rows("SELECT state, cause FROM control_replica WHERE id = %s", number)
+    assert (state, bool(cause)) == ("failed", True)
+    answer = client(weir).completions.create(model="chat-tiny", prompt="abc", max_tokens=4)
+    assert answer.usage.completion_tokens == 4
+    books_balance(weir)
+
+
+def test_taken_out_of_the_file_it_drains_and_is_gone(weir: Weir, model: str):
+    _, pid = replica(weir)
+    weir.service.write_text(SERVICE.replace("MODEL", model).replace("DEPLOYMENTS", ""))
+    done = weir.weir("apply", "-f", str(weir.service), "--yes", "--prune")
+    assert done.returncode == 0, done.stderr
+    until(lambda: replica(weir, "stopped"), "a stopped replica")
+    assert not is_alive(pid)
+    with pytest.raises(openai.NotFoundError):
+        client(weir).completions.create(model="chat-tiny", prompt="abc", max_tokens=1)
+    assert books_balance(weir).booked == set()
