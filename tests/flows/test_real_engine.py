@@ -126,6 +126,14 @@ def test_what_only_vllm_can_judge_comes_back_as_its_own_refusal(weir: Weir):
     assert refusal.value.code == "context_length_exceeded"
 
 
+def test_a_call_without_max_tokens_gets_what_its_prompt_leaves_of_the_context(weir: Weir):
+    answer = client(weir).completions.create(
+        model="chat-tiny", prompt="x" * 490, temperature=0, extra_body={"ignore_eos": True}
+    )
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.usage.total_tokens == 512
+
+
 def test_a_killed_node_agent_leaves_the_engine_and_adopts_it_again(weir: Weir):
     number, pid = replica(weir)
     agent = weir.pids()["node"]
