@@ -44,7 +44,6 @@ urlpatterns = [
     path("playground/", playground.show, name="playground"),
     path("audit/", audit.show, name="audit"),
     path("api/", include("console.api.urls")),
-    path("api/", include("console.api.urls")),
     path("login/", SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("health", health, name="health"),
