@@ -33,10 +33,9 @@ class Answer:
 
 def address(replica: Replica) -> Address:
     """Of an engine that we launched."""
-    name = replica.version.engine.get("served_name") or replica.version.model.name
     key = unseal(replica.engine_key) if replica.engine_key else ""
     host = f"[{replica.host}]" if ":" in replica.host else replica.host
-    return Address(f"http://{host}:{replica.port}", name, key)
+    return Address(f"http://{host}:{replica.port}", replica.version.served_name, key)
 
 
 def health(at: Address) -> Answer:

@@ -94,7 +94,7 @@ def specification(replica: Replica, weights: str) -> EngineSpec:
         generation=replica.generation,
         kind=version.engine["kind"],
         version=version.engine.get("version", ""),
-        served_name=served_name(version),
+        served_name=version.served_name,
         weights=weights,
         host=replica.host,
         port=replica.port or 0,
@@ -105,10 +105,6 @@ def specification(replica: Replica, weights: str) -> EngineSpec:
         slots=replica.slots,
         arguments=version.arguments,
     )
-
-
-def served_name(version: Version) -> str:
-    return version.engine.get("served_name") or version.model.name
 
 
 def device_kind(replica: Replica) -> str:

@@ -1,6 +1,26 @@
 """What can be served: models and their immutable versions."""
 
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
 from django.db import models
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Where an external engine answers; `path` is what stands before /v1, usually nothing."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path}"
 
 
 class CatalogModel(models.Model):
@@ -39,6 +59,18 @@ class Version(models.Model):
     @property
     def is_external(self) -> bool:
         return self.engine.get("kind") == "external"
+
+    @property
+    def served_name(self) -> str:
+        """What the engine calls its model: callers see it as `model` in its answers."""
+        return self.engine.get("served_name") or self.model.name
+
+    @property
+    def upstream(self) -> Upstream:
+        """Of an external engine. A `/v1` at the end of its URL is ours to add."""
+        url = urlsplit(self.engine["url"])
+        path = url.path.rstrip("/").removesuffix("/v1")
+        return Upstream(url.scheme, url.hostname or "", url.port or DEFAULT_PORTS[url.scheme], path)
 
 
 class VersionMeasure(models.Model):

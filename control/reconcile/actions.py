@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 from functools import partial
 from typing import assert_never
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -88,12 +87,10 @@ def _place(replica: Replica, action: Start, *, by: str, at: datetime) -> None:
 
 
 def _external_address(replica: Replica) -> dict:
-    engine = replica.deployment.version.engine
-    url = urlsplit(engine["url"])
-    port = url.port or (443 if url.scheme == "https" else 80)
+    upstream = replica.deployment.version.upstream
     calls = (replica.deployment.version.memory or {}).get("calls")
     slots = calls or settings.WEIR_EXTERNAL_SLOTS
-    return {"host": url.hostname or "", "port": port, "slots": slots}
+    return {"host": upstream.host, "port": upstream.port, "slots": slots}
 
 
 def _move_replica(action: Drain | Stop | Fail | Lose, *, by: str, at: datetime) -> bool:

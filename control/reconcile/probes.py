@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Event, Thread
-from urllib.parse import urlsplit, urlunsplit
 
 from django.db import DatabaseError, connection
 from django.utils import timezone
@@ -88,11 +87,8 @@ def targets() -> list[Target]:
 
 
 def _address(version: Version) -> Address:
-    url = urlsplit(version.engine["url"])
-    path = url.path.rstrip("/").removesuffix("/v1")
-    base = urlunsplit((url.scheme, url.netloc, path, "", ""))
     key = unseal(version.upstream_key) if version.upstream_key else ""
-    return Address(base, version.engine.get("served_name") or version.model.name, key)
+    return Address(version.upstream.url, version.served_name, key)
 
 
 def _note(replica: Replica, answer: Answer) -> None:

@@ -208,8 +208,8 @@ def _replicas(version: int) -> Replicas:
 
 def _replica(row: Replica) -> ReplicaInfo:
     launched = row.version or row.deployment.version  # the deployment may want another by now
-    sealed = launched.upstream_key if launched.is_external else row.engine_key
-    url = launched.engine.get("url", "")
+    upstream = launched.upstream if launched.is_external else None
+    sealed = launched.upstream_key if upstream else row.engine_key
     return ReplicaInfo(
         id=row.pk,
         generation=row.generation,
@@ -217,17 +217,10 @@ def _replica(row: Replica) -> ReplicaInfo:
         version_id=launched.pk,
         host=row.host,
         port=row.port,
-        path=_path(url),
-        tls=url.startswith("https://"),
-        served_name=launched.engine.get("served_name") or launched.model.name,
+        path=upstream.path if upstream else "",
+        tls=upstream is not None and upstream.scheme == "https",
+        served_name=launched.served_name,
         slots=row.slots,
         state=row.state,
         sealed_key=bytes(sealed).decode() if sealed else "",
     )
-
-
-def _path(url: str) -> str:
-    """The path prefix of an external engine's URL: `/v1` at its end is ours to add."""
-    rest = url.split("://", 1)[-1]
-    path = "/" + rest.split("/", 1)[1] if "/" in rest else ""
-    return path.rstrip("/").removesuffix("/v1")

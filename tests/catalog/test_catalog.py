@@ -70,6 +70,20 @@ def test_k03_an_address_holds_no_secret_and_splits_no_header(url):
     assert [problem.field for problem in problems] == ["engine.url"]
 
 
+@pytest.mark.parametrize(
+    ("given", "base", "port", "path"),
+    [
+        ("http://h", "http://h:80", 80, ""),
+        ("https://h/v1", "https://h:443", 443, ""),
+        ("http://h:9000/a/v1/", "http://h:9000/a", 9000, "/a"),
+        ("http://[::1]:9000", "http://[::1]:9000", 9000, ""),
+    ],
+)
+def test_an_upstream_is_read_from_its_url(given, base, port, path):
+    upstream = Version(engine={"kind": "external", "url": given}).upstream
+    assert (upstream.url, upstream.port, upstream.path) == (base, port, path)
+
+
 def test_a_digest_does_not_depend_on_order_or_on_the_upstream_key():
     one = VersionWanted(OUTSIDE, arguments={"a": 1, "b": 2}, upstream_key="x")
     two = VersionWanted(OUTSIDE, arguments={"b": 2, "a": 1}, upstream_key="y")
