@@ -205,8 +205,8 @@ def _memory_problems(content: VersionWanted) -> list[Problem]:
     memory = content.memory
     if memory is None:
         return []
-    if content.engine.kind == "external":
-        return [Problem("memory", "an external engine has its own memory: leave it out")]
+    if content.engine.kind == "external" and set(memory) != {"calls"}:
+        return [Problem("memory", "of an external engine is {calls: N}: how many it takes at once")]
     if len(memory) != 1 or not set(memory) <= {"kv_tokens", "calls"}:
         return [Problem("memory", "is {kv_tokens: N} or {calls: N}")]
     return [
