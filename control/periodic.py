@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass, field
 
 from celery import Celery, shared_task
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutting_down
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 
 from control.celery import app
 from control.fleet import actions as fleet
+from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.reconcile import loop
 from control.reconcile.probes import Probes
 from control.routes.builder import Builder
@@ -119,6 +120,17 @@ def _reconcile_soon(parts: set[str]) -> None:
 
 
 _threads: list[Threads] = []
+
+
+@worker_init.connect
+def refuse_older(**_) -> None:
+    """Control and node alike; Celery swallows what a signal raises, but not this."""
+    try:
+        refuse_older_schema()
+    except SchemaIsOlder as older:
+        raise SystemExit(f"ERROR weir: {older}") from None
+    finally:
+        connection.close()
 
 
 @worker_ready.connect

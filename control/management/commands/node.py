@@ -12,6 +12,7 @@ from control.celery import app
 from control.fleet import node as nodes
 from control.fleet import node_tasks, orders
 from control.fleet.watch import Watch
+from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.routes import snapshot
 from control.states import Part
 
@@ -32,10 +33,11 @@ class Command(BaseCommand):
             if stop_engines:
                 self._stop_engines()
                 return
+            refuse_older_schema()
             lock = nodes.hold_home()
             node = nodes.join(settings.WEIR_NODE_NAME)
-        except nodes.NameTaken as taken:
-            raise CommandError(str(taken)) from None
+        except (nodes.NameTaken, SchemaIsOlder) as refused:
+            raise CommandError(str(refused)) from None
         except DatabaseError as error:
             what = str(error).strip().splitlines()[0]
             raise CommandError(f"the database does not answer: {what}. Is Weir up?") from None

@@ -38,13 +38,7 @@ def migrate() -> Child:
 
 
 def web() -> Child:
-    return _python(
-        "web",
-        *("-m", "uvicorn", "console.asgi:application"),
-        *("--host", settings.WEIR_BIND, "--port", str(settings.WEIR_CONSOLE_PORT)),
-        *("--lifespan", "off", "--timeout-graceful-shutdown", "10", "--no-access-log"),
-        ready=answers(f"{url(settings.WEIR_CONSOLE_PORT)}/health"),
-    )
+    return _python("web", MANAGE, "web", ready=answers(f"{url(settings.WEIR_CONSOLE_PORT)}/health"))
 
 
 def gateway() -> Child:
