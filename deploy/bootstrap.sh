@@ -41,6 +41,8 @@ find_python() {
         makes_venv "$candidate" && { echo "$candidate"; return; }
         without_venv=$candidate
     done
+    [ -n "$without_venv" ] || [ -z "${WEIR_PYTHON:-}" ] ||
+        fail "WEIR_PYTHON=$WEIR_PYTHON is no Python 3.11, 3.12 or 3.13"
     [ -n "$without_venv" ] ||
         fail "no Python 3.11, 3.12 or 3.13 found: install one (apt-get install python3 python3-venv), or name it in WEIR_PYTHON"
     package=$("$without_venv" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
@@ -56,13 +58,13 @@ find_python() {
 }
 
 explain() { # the lines of pip that matter; it also warns about every place it does not look at
-    grep -E '^(ERROR|error)|No space left|Connection|timed out' "$log" | tail -n 6 >&2 || true
-    if grep -q 'No matching distribution' "$log"; then
-        say "no wheel for this Python ($("$venv/bin/python" -V 2>&1), $(uname -m)), or the package index cannot be reached"
-    elif grep -q 'No space left' "$log"; then
+    grep -E '^(ERROR|error)' "$log" | tail -n 3 >&2 || true
+    if grep -q 'No space left' "$log"; then
         say "the disk is full: free 1 GB and run this again"
-    elif grep -qE 'Connection|timed out|Could not fetch' "$log"; then
-        say "the package index cannot be reached: check the network, or PIP_INDEX_URL for a mirror"
+    elif grep -qE 'connection broken|Connection|timed out|Could not fetch' "$log"; then
+        say "the package index cannot be reached: check the network, or name a mirror in PIP_INDEX_URL"
+    elif grep -q 'No matching distribution' "$log"; then
+        say "no wheel for this Python ($("$venv/bin/python" -V 2>&1), $(uname -m)): name another in WEIR_PYTHON"
     fi
     fail "pip did not finish; all it said is in $log"
 }
