@@ -10,6 +10,7 @@ from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
 # 4403 reads as HTTP's 403 for a socket: the page then asks to sign in instead of retrying.
 CLOSE_REFUSED = 4403
@@ -23,6 +24,11 @@ CONTENT_POLICY = (
 
 def is_operator(user) -> bool:
     return bool(user and user.is_authenticated and user.is_active and user.is_staff)
+
+
+def who(request: HttpRequest) -> dict:
+    """What every action asks for: who, why and when."""
+    return {"by": request.user.username, "reason": "console", "at": timezone.now()}
 
 
 class OperatorsOnly(LoginRequiredMiddleware):

@@ -8,10 +8,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from console import parts
+from console.access import who
 from control.checks import Refused
 from control.fleet import actions
-
-REPLICAS_MAX = 1000
+from control.fleet.rules import REPLICAS_MAX
 
 
 class ScaleForm(forms.Form):
@@ -55,9 +55,8 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _carry_out(request: HttpRequest, name: str, action, **wanted) -> HttpResponse:
-    who = {"by": request.user.username, "reason": "console", "at": timezone.now()}
     try:
-        action(name=name, **wanted, **who)
+        action(name=name, **wanted, **who(request))
     except Refused as refusal:
         messages.error(request, str(refusal))
     return redirect("deployment", name)

@@ -8,10 +8,12 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
+from console.access import who
 from console.parts import Rows
 from control.checks import Refused
 from control.routes import facts as routes
 from control.tenancy import actions, facts
+from control.tenancy.rules import DEFAULT_PROJECT
 
 ROWS = 50
 
@@ -45,9 +47,8 @@ def show(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def revoke(request: HttpRequest, key_id: int) -> HttpResponse:
-    who = {"by": request.user.username, "reason": "console", "at": timezone.now()}
     try:
-        actions.revoke_key(key_id, **who)
+        actions.revoke_key(key_id, **who(request))
         messages.success(request, "The key is revoked: gateways refuse it within a second.")
     except Refused as refusal:
         messages.error(request, str(refusal))
@@ -60,12 +61,10 @@ def _create(form: KeyForm, request: HttpRequest):
         return actions.create_key(
             tenant=wanted["tenant"],
             name=wanted["name"],
-            project=wanted["project"] or "default",
+            project=wanted["project"] or DEFAULT_PROJECT,
             expires_at=wanted["expires_at"],
             routes=wanted["routes"] or None,
-            by=request.user.username,
-            reason="console",
-            at=timezone.now(),
+            **who(request),
         )
     except Refused as refusal:
         for problem in refusal.problems:

@@ -7,6 +7,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from console import parts
+from console.access import who
 from control.checks import Refused
 from control.fleet import actions
 
@@ -19,9 +20,8 @@ def show(request: HttpRequest) -> HttpResponse:
 @require_POST
 def cordon(request: HttpRequest, name: str) -> HttpResponse:
     value = request.POST.get("value") == "yes"
-    who = {"by": request.user.username, "reason": "console", "at": timezone.now()}
     try:
-        actions.cordon(node=name, value=value, **who)
+        actions.cordon(node=name, value=value, **who(request))
     except Refused as refusal:
         messages.error(request, str(refusal))
     if request.htmx:

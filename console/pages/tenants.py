@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
+from console.access import who
 from console.parts import Rows
 from control.checks import Refused
 from control.states import Priority
@@ -72,9 +73,8 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _save(form: TenantForm, request: HttpRequest) -> bool:
-    who = {"by": request.user.username, "reason": "console", "at": timezone.now()}
     try:
-        actions.save_tenant(form.wanted(), **who)
+        actions.save_tenant(form.wanted(), **who(request))
     except Refused as refusal:
         for problem in refusal.problems:
             field = problem.field.removeprefix("limits.").replace("budget.", "budget_")
