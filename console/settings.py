@@ -1,5 +1,6 @@
 """Every setting of the platform; with the entry points, the only reader of the environment."""
 
+import fcntl
 import hashlib
 import hmac
 import json
@@ -23,14 +24,25 @@ def _secret(home: Path) -> bytes:
     if given := os.environ.get("WEIR_SECRET"):
         return given.encode()
     path = home / "secret"
-    home.mkdir(parents=True, exist_ok=True)
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_bytes()
-    with os.fdopen(handle, "wb") as file:
-        file.write(secrets.token_urlsafe(48).encode())
+    if not path.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        _make_secret(home, path)
     return path.read_bytes()
+
+
+def _make_secret(home: Path, path: Path) -> None:
+    """Several processes may be first at once: one makes it, and none ever reads half of it."""
+    lock = os.open(home, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            making = path.with_suffix(".making")
+            making.unlink(missing_ok=True)
+            making.touch(mode=0o600)
+            making.write_text(secrets.token_urlsafe(48))
+            making.rename(path)
+    finally:
+        os.close(lock)
 
 
 def _connections(home: Path) -> dict:
@@ -43,6 +55,11 @@ def _connections(home: Path) -> dict:
     except PermissionError:
         pass  # it runs, as somebody else
     return connections
+
+
+def _own_url(bind: str, port: int) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(bind, f"[{bind}]" if ":" in bind else bind)
+    return f"http://{host}:{port}"
 
 
 def _database(url: str) -> dict:
@@ -71,10 +88,9 @@ WEIR_CONSOLE_PORT = int(
 WEIR_GATEWAY_PORT = int(
     os.environ.get("WEIR_GATEWAY_PORT") or WEIR_CONNECTIONS.get("gateway_port", 7801)
 )
-# Where this host reaches its gateway: loopback, where it listens on every address.
-WEIR_GATEWAY_URL = (
-    f"http://{'127.0.0.1' if WEIR_BIND in {'0.0.0.0', '::'} else WEIR_BIND}:{WEIR_GATEWAY_PORT}"
-)
+# As this host reaches them, whatever they are bound to.
+WEIR_CONSOLE_URL = _own_url(WEIR_BIND, WEIR_CONSOLE_PORT)
+WEIR_GATEWAY_URL = _own_url(WEIR_BIND, WEIR_GATEWAY_PORT)
 WEIR_GATEWAY_PROCESSES = int(os.environ.get("WEIR_GATEWAY_PROCESSES", "1"))
 # JSON of the limits that differ from control/gateway/limits.py, by name.
 WEIR_GATEWAY_LIMITS = json.loads(os.environ.get("WEIR_GATEWAY_LIMITS", "{}"))
@@ -178,14 +194,9 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_REFERRER_POLICY = "same-origin"
 
 REST_FRAMEWORK = {
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_AUTHENTICATION_CLASSES": [
-        "rest_framework.authentication.SessionAuthentication",
-        "rest_framework.authentication.BasicAuthentication",
-    ],
+    # Views say who may call (console/api/base.py); one that forgets is for operators only.
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.LimitOffsetPagination",
-    "PAGE_SIZE": 100,
 }
 SPECTACULAR_SETTINGS = {"TITLE": "Weir operator API", "VERSION": VERSION}
 

@@ -114,3 +114,19 @@ def test_states_are_whole_or_not_there(home):
     home.tell(Running(pid=7, stage="ready"))
     assert json.loads((home.path / "supervisor.json").read_text())["stage"] == "ready"
     assert [path.name for path in home.path.glob(".*")] == []
+
+
+def test_processes_that_start_at_once_agree_on_the_secret(tmp_path):
+    """Each makes it if it is not there: half of one would be another secret."""
+    code = "from console import settings; print(settings.WEIR_SECRET.decode())"
+    environment = {**os.environ, "WEIR_HOME": str(tmp_path / "home")}
+    environment.pop("WEIR_SECRET", None)
+    first = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    said = {process.communicate(timeout=60)[0].strip() for process in first}
+    assert said == {(tmp_path / "home" / "secret").read_text()}
+    assert stat.S_IMODE((tmp_path / "home" / "secret").stat().st_mode) == 0o600
