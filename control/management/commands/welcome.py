@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from control.apply.actions import Applied, apply
 from control.apply.wanted import BadFile
-from control.management.local import card, children, first, progress
+from control.management.local import card, first, progress
 from control.management.local.home import Home
 from control.models import Replica
 from control.routes.facts import routes
@@ -80,8 +80,8 @@ class Command(BaseCommand):
         if tenant:
             key = first.key(home, tenant, next(own, None), at=timezone.now())
         return card.Card(
-            console_url=children.url(settings.WEIR_CONSOLE_PORT) + "/",
-            gateway_url=children.url(settings.WEIR_GATEWAY_PORT),
+            console_url=settings.WEIR_CONSOLE_URL + "/",
+            gateway_url=settings.WEIR_GATEWAY_URL,
             home=home.path,
             login=first.operator(home),
             tenant=tenant,

@@ -38,14 +38,14 @@ def migrate() -> Child:
 
 
 def web() -> Child:
-    return _python("web", MANAGE, "web", ready=answers(f"{url(settings.WEIR_CONSOLE_PORT)}/health"))
+    return _python("web", MANAGE, "web", ready=answers(f"{settings.WEIR_CONSOLE_URL}/health"))
 
 
 def gateway() -> Child:
     return _python(
         "gateway",
         *(MANAGE, "gateway"),
-        ready=answers(f"{url(settings.WEIR_GATEWAY_PORT)}/health"),
+        ready=answers(f"{settings.WEIR_GATEWAY_URL}/health"),
         # Running calls may end when only the supervisor died.
         death_signal=signal.SIGTERM,
         grace_seconds=GATEWAY_GRACE_SECONDS,
@@ -92,13 +92,6 @@ def answers(address: str) -> Callable[[], bool]:
             return False
 
     return ready
-
-
-def url(port: int) -> str:
-    """As people on this machine open it, whatever it is bound to."""
-    bind = settings.WEIR_BIND
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(bind, f"[{bind}]" if ":" in bind else bind)
-    return f"http://{host}:{port}"
 
 
 def _python(name: str, *argv: str, **options) -> Child:

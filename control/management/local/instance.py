@@ -35,8 +35,8 @@ class Instance:
         self.running = Running(
             pid=psutil.Process().pid,
             stage="starting",
-            console_url=children.url(settings.WEIR_CONSOLE_PORT) + "/",
-            gateway_url=children.url(settings.WEIR_GATEWAY_PORT),
+            console_url=settings.WEIR_CONSOLE_URL + "/",
+            gateway_url=settings.WEIR_GATEWAY_URL,
         )
         self.keep_engines = False
         self.served = False
