@@ -160,7 +160,8 @@ def test_without_a_database_it_says_so(environment):
     away = {**environment, "WEIR_DATABASE_URL": "postgresql://weir@127.0.0.1:1/weir"}
     process = weir("export", "usage", "--month", "2026-11", environment=away)
     _, complaint = process.communicate(timeout=60)
-    assert "does `weir up` run?" in complaint
+    assert "the database does not answer: " in complaint
+    assert "Start this instance with `weir up`" in complaint
     assert process.returncode == 1
 
 

@@ -1,7 +1,6 @@
 """`weir apply`: print what a service.yaml would change, and with --yes change it."""
 
 import os
-import pwd
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from control.apply.actions import Applied, apply
 from control.apply.document import SIZE_BYTES_MAX
 from control.apply.plan import MARKS, Plan, Verb, lines
 from control.apply.wanted import BadFile
+from control.management.shell import actor, database_away
 
 
 class Command(BaseCommand):
@@ -42,8 +42,7 @@ class Command(BaseCommand):
             self.stderr.write("\n".join(f"{file}:{misfit}" for misfit in bad.misfits))
             raise SystemExit(1) from None
         except OperationalError as error:
-            what = str(error).strip().splitlines()[0]
-            raise CommandError(f"the database does not answer: {what}. Is Weir up?") from None
+            raise database_away(error) from None
         self._tell(applied)
 
     def _text(self, file: str) -> str:
@@ -70,14 +69,6 @@ class Command(BaseCommand):
             self.stdout.write("Nothing was changed: run again with --yes to carry it out.")
         for name, secret in applied.secrets.items():
             self.stdout.write(f"secret of key {name}, shown once: {secret}")
-
-
-def actor() -> str:
-    """Who is at the shell, for the audit."""
-    try:
-        return f"shell:{pwd.getpwuid(os.getuid()).pw_name}"
-    except KeyError:
-        return f"shell:{os.getuid()}"
 
 
 def _sum(plan: Plan) -> str:

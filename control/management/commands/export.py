@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError
 
 from control.checks import Refused
+from control.management.shell import database_away
 from control.metering import exports
 
 
@@ -35,4 +36,4 @@ class Command(BaseCommand):
             # `weir export … | head` has read enough; the last flush must find somewhere to go.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OperationalError as error:
-            raise CommandError("the database does not answer: does `weir up` run?") from error
+            raise database_away(error) from error

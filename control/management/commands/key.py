@@ -8,7 +8,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from control.checks import Refused
-from control.management.commands.apply import actor
+from control.management.shell import actor, database_away
 from control.models import Key
 from control.states import KeyState
 from control.tenancy import actions
@@ -50,8 +50,7 @@ class Command(BaseCommand):
         except Refused as refused:
             raise CommandError("\n".join(str(problem) for problem in refused.problems)) from None
         except OperationalError as error:
-            what = str(error).strip().splitlines()[0]
-            raise CommandError(f"the database does not answer: {what}. Is Weir up?") from None
+            raise database_away(error) from None
 
     def _create(self, options: dict, who: dict) -> None:
         wanted = {name: options[name] for name in ("tenant", "name", "project", "expires_at")}

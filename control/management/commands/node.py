@@ -13,6 +13,7 @@ from control.fleet import node as nodes
 from control.fleet import node_tasks, orders
 from control.fleet.watch import Watch
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
+from control.management.shell import database_away
 from control.routes import snapshot
 from control.states import Part
 
@@ -39,8 +40,7 @@ class Command(BaseCommand):
         except (nodes.NameTaken, SchemaIsOlder) as refused:
             raise CommandError(str(refused)) from None
         except DatabaseError as error:
-            what = str(error).strip().splitlines()[0]
-            raise CommandError(f"the database does not answer: {what}. Is Weir up?") from None
+            raise database_away(error) from None
         watch = Watch(node)
         watch.start()
         try:

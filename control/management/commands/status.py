@@ -11,6 +11,7 @@ from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
 from control.fleet import facts as fleet
+from control.management.shell import database_away
 from control.routes import facts as routes
 from control.states import REPLICA_BEFORE_READY
 from control.telemetry.messages import GATEWAY, GatewaySample
@@ -40,10 +41,8 @@ class Command(BaseCommand):
         gateway = _ask_gateway()
         try:
             status = _status(gateway)
-        except DatabaseError as failure:
-            self.stderr.write(f"The database does not answer: {str(failure).strip()}")
-            self.stderr.write("Start this instance with `weir up`, or check WEIR_DATABASE_URL.")
-            raise SystemExit(FAILED) from None
+        except DatabaseError as error:
+            raise database_away(error) from None  # exits with FAILED, as every refusal does
         self.stdout.write(_as_json(status) if json else _as_text(status))
         raise SystemExit(verdict(status, gateway))
 

@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
+from control.management.shell import database_away
 
 STOPPING_SECONDS_MAX = 10
 
@@ -20,8 +21,7 @@ class Command(BaseCommand):
         except SchemaIsOlder as older:
             raise CommandError(str(older)) from None
         except DatabaseError as error:
-            what = str(error).strip().splitlines()[0]
-            raise CommandError(f"the database does not answer: {what}") from None
+            raise database_away(error) from None
         finally:
             connection.close()
         uvicorn.run(
