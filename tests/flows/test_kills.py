@@ -1,0 +1,200 @@
+"""kill -9 of each process of a real `weir up`, calls running: it heals, and the books balance."""
+
+import os
+import signal
+
+import httpx
+import psutil
+import pytest
+
+from tests.flows.books import books_balance
+from tests.flows.traffic import Traffic, traffic
+from tests.flows.weir import Weir, is_alive, until
+
+SERVICE = """
+apiVersion: weir/v1
+tenants:
+  - name: acme
+    limits: {requests_per_minute: 60000, concurrent_calls: 64}
+    keys: [{name: ci, secret_env: ACME_KEY}]
+models:
+  - name: stub
+    versions:
+      - name: v1
+        engine: {kind: stub}
+        arguments: {max_model_len: 2048, tokens: 20, token_seconds: 0.05}
+deployments:
+  - {name: stub, model: stub, version: v1, replicas: {min: 1, max: 1}}
+routes:
+  - {name: chat-stub, targets: [{deployment: stub, weight: 100}]}
+prices:
+  - {model: stub, currency: USD, per_million: {input: "0.10", cached_input: "0.02", output: "0.40"}}
+"""
+LIMITS = '{"lease_seconds": 6}'  # of a killed gateway, waited for at each look at the books
+NO_CALL_NOTICES = ("web", "control", "scheduler", "node", "valkey", "postgres")
+
+
+@pytest.fixture(scope="module")
+def weir():
+    made = Weir(SERVICE, WEIR_GATEWAY_PROCESSES="2", WEIR_GATEWAY_LIMITS=LIMITS)
+    try:
+        yield made.start()
+    finally:
+        made.clean_up()
+
+
+def settled(weir: Weir, calls: Traffic) -> None:
+    """Every call known to be admitted has its one event, and nothing is held any more."""
+    until(lambda: calls.admitted <= set(books_balance(weir).events), "an event of each call")
+    rows = weir.rows("SELECT call_id, outcome FROM control_usageevent")
+    new = {call_id: outcome for call_id, outcome in rows if call_id not in calls.before}
+    assert len(new) <= len(calls.calls)
+    assert {new[call.id] for call in calls.calls if call.whole} == {"complete"}
+
+
+def another(weir: Weir, name: str, than: int) -> int:
+    def found() -> int:
+        pid = weir.pids().get(name, than)
+        return pid if pid != than and is_alive(pid) else 0
+
+    return until(found, f"another {name}")
+
+
+def engine_pids(weir: Weir) -> set[int]:
+    return {record["pid"] for record in weir.engines().values()}
+
+
+def console_answers(weir: Weir) -> bool:
+    try:
+        return httpx.get(f"{weir.console_url}/health").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def heartbeat_after_now(weir: Weir) -> None:
+    [(begun,)] = weir.rows("SELECT clock_timestamp()")
+    beat = "SELECT max(heartbeat_at) FROM control_node"
+    until(lambda: weir.rows(beat)[0][0] > begun, "a heartbeat of the node")
+
+
+@pytest.mark.parametrize("name", NO_CALL_NOTICES)
+def test_no_call_notices_the_death_of(weir, name):
+    engines, old = engine_pids(weir), weir.pids()[name]
+    with traffic(weir) as calls:
+        os.kill(old, signal.SIGKILL)
+        another(weir, name, old)
+        calls.wait_for_answers()
+    assert calls.broken == []
+    until(lambda: console_answers(weir), "the console")
+    heartbeat_after_now(weir)
+    settled(weir, calls)
+    assert engine_pids(weir) == engines
+
+
+def test_a_gateway_worker_takes_only_its_own_calls_along(weir):
+    worker, other = weir.gateway_workers()
+    with traffic(weir, streams=6) as calls:
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: len(set(weir.gateway_workers()) - {worker}) == 2, "another worker")
+        calls.wait_for_answers()
+    assert other in weir.gateway_workers()
+    settled(weir, calls)
+    lost = weir.rows("SELECT call_id FROM control_usageevent WHERE outcome = 'lost'")
+    assert {call_id for (call_id,) in lost} >= {call.id for call in calls.broken if call.status}
+
+
+def test_the_gateway_killed_with_its_workers_left_to_end_by_themselves(weir):
+    old, workers = weir.pids()["gateway"], weir.gateway_workers()
+    with traffic(weir) as calls:
+        os.kill(old, signal.SIGKILL)
+        another(weir, "gateway", old)
+        until(lambda: not any(map(is_alive, workers)), "workers that go with their parent")
+        calls.wait_for_answers()
+    settled(weir, calls)
+
+
+def test_a_killed_engine_is_replaced(weir):
+    [old] = engine_pids(weir)
+    with traffic(weir) as calls:
+        os.kill(old, signal.SIGKILL)
+        until(lambda: engine_pids(weir) - {old}, "another engine")
+        calls.wait_for_answers()
+    settled(weir, calls)
+
+
+def test_calls_go_on_without_postgresql_and_their_usage_arrives_afterwards(weir):
+    postgres = psutil.Process(weir.pids()["postgres"])
+    stopped = [*postgres.children(), postgres]
+    with traffic(weir) as calls:
+        for process in stopped:
+            process.suspend()
+        calls.wait_for_answers()
+        calls.wait_for_answers()
+        for process in stopped:
+            process.resume()
+        for _ in range(2):
+            old = weir.pids()["postgres"]
+            os.kill(old, signal.SIGKILL)
+            another(weir, "postgres", old)
+        calls.wait_for_answers()
+    assert calls.broken == []
+    settled(weir, calls)
+
+
+def test_calls_go_on_while_valkey_does_not_answer(weir):
+    valkey = psutil.Process(weir.pids()["valkey"])
+    with traffic(weir) as calls:
+        valkey.suspend()
+        calls.wait_for_answers()
+        valkey.resume()
+        calls.wait_for_answers()
+    assert calls.broken == []
+    settled(weir, calls)
+
+
+def test_a_revoked_key_is_refused_by_every_gateway_process(weir):
+    made = weir.weir("key", "create", "--tenant", "acme", "--name", "short-lived")
+    secret = made.stdout.strip()
+
+    def statuses() -> set[int]:
+        """Of several connections, as the kernel spreads them over the processes."""
+        headers = {"Authorization": f"Bearer {secret}"}
+        url = f"{weir.gateway_url}/v1/models"
+        return {httpx.get(url, headers=headers).status_code for _ in range(10)}
+
+    until(lambda: statuses() == {200}, "a key that works everywhere")
+    revoked = weir.weir("key", "revoke", "--tenant", "acme", "--name", "short-lived")
+    assert revoked.returncode == 0, revoked.stderr
+    until(lambda: statuses() == {401}, "a key that is refused everywhere", seconds=10)
+
+
+def test_a_killed_supervisor_starts_again_and_the_engines_answer_at_once(weir):
+    engines = engine_pids(weir)
+    with traffic(weir) as calls:
+        weir.kill_supervisor()
+        weir.start()
+        calls.wait_for_answers()
+    assert engine_pids(weir) == engines
+    settled(weir, calls)
+
+
+def test_engines_kept_by_down_answer_at_once_after_the_next_up(weir):
+    engines = engine_pids(weir)
+    with traffic(weir) as calls:
+        weir.stop("--keep-engines")
+        weir.start()
+        calls.wait_for_answers()
+    assert engine_pids(weir) == engines
+    settled(weir, calls)
+
+
+def test_ctrl_c_lets_running_streams_end_and_leaves_no_process(weir):
+    with traffic(weir) as calls:
+        in_flight = set(calls.open_streams)
+        weir.process.send_signal(signal.SIGINT)
+        assert weir.process.wait(120) == 0
+        calls.stop()
+    assert weir.processes() == []
+    assert in_flight <= {call.id for call in calls.calls if call.whole}
+    weir.start()
+    settled(weir, calls)
