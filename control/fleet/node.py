@@ -2,8 +2,6 @@
 
 import fcntl
 import logging
-from contextlib import suppress
-from pathlib import Path
 from typing import IO
 
 from django.conf import settings
@@ -12,8 +10,7 @@ from django.db.models.functions import Now
 
 from control.models import Node
 from control.states import NodeState
-
-_MACHINE_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+from engines import host
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +21,7 @@ class NameTaken(Exception):
 
 def identity() -> str:
     """Machine id and home: what makes this node the same after a restart."""
-    for path in _MACHINE_IDS:
-        with suppress(OSError):
-            if found := path.read_text().strip():
-                return f"{found}:{settings.WEIR_HOME}"
-    return f"no-machine-id:{settings.WEIR_HOME}"
+    return f"{host.machine_id()}:{settings.WEIR_HOME}"
 
 
 def join(name: str) -> Node:
