@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engines.arguments import Argument, Value, check_arguments
+from engines.arguments import Argument
 from engines.spec import Cause, Command, EngineLoad, EngineSpec, Phase
 from engines.stub import causes as stub_causes
 from engines.stub import command as stub_command
@@ -21,11 +21,7 @@ class Kind:
     read_phase: Callable[[str], Phase]
     read_cause: Callable[[str, int | None], Cause]
     arguments: Mapping[str, Argument]
-    elsewhere: Mapping[str, str]
-
-    def check_arguments(self, given: Mapping[str, Value]) -> None:
-        """Raise BadSpec on the first argument that this kind would refuse at a launch."""
-        check_arguments("this engine", given, self.arguments, self.elsewhere)
+    elsewhere: Mapping[str, str]  # arguments that others decide, and who
 
 
 KINDS: dict[str, Kind] = {

@@ -8,10 +8,9 @@ from pathlib import PurePosixPath
 
 from control import checks
 from control.checks import Problem
+from engines import kinds as engines
 from engines.arguments import Argument, Value, check_arguments
 from engines.spec import BadSpec
-from engines.stub import command as stub
-from engines.vllm import command as vllm
 
 IMMUTABLE = "versions are immutable: name a new one"
 KINDS = ("vllm", "external", "stub")
@@ -23,8 +22,7 @@ MEMORY_MAX = 2**40
 URL_CHARACTERS_MAX = 500
 # Which arguments an engine takes, and who decides those that it takes from Weir.
 ARGUMENTS = {
-    "vllm": (vllm.ARGUMENTS, vllm.ELSEWHERE),
-    "stub": (stub.ARGUMENTS, {}),
+    **{name: (kind.arguments, kind.elsewhere) for name, kind in engines.KINDS.items()},
     "external": ({"max_model_len": Argument.whole(1)}, {}),
 }
 WITHHELD = {
@@ -187,7 +185,7 @@ _SOURCES = {"pypi": _pypi_problems, "huggingface": _huggingface_problems, "path"
 
 
 def _argument_problems(content: VersionWanted) -> list[Problem]:
-    known, elsewhere = ARGUMENTS.get(content.engine.kind, (vllm.ARGUMENTS, vllm.ELSEWHERE))
+    known, elsewhere = ARGUMENTS.get(content.engine.kind, ARGUMENTS["vllm"])
     offered = {name: known[name] for name in known if name not in WITHHELD}
     problems = checks.whole("arguments", len(content.arguments), 0, ARGUMENTS_MAX)
     for name, value in content.arguments.items():
