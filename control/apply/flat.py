@@ -5,11 +5,9 @@ from dataclasses import asdict
 from control.apply.plan import Change
 from control.catalog.rules import VersionWanted
 from control.fleet.rules import DeploymentWanted
-from control.metering.rules import CostRateWanted, PriceWanted, amount_text
+from control.metering.rules import CostRateWanted, PriceWanted, per_million_text
 from control.routes.rules import RouteWanted
 from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
-
-PER_MILLION = 10**6
 
 
 def fields(wanted: object) -> dict[str, object]:
@@ -85,9 +83,9 @@ def _route(wanted: RouteWanted) -> dict:
 def _price(wanted: PriceWanted) -> dict:
     return {
         "currency": wanted.currency,
-        "per_million.input": amount_text(wanted.input_pico * PER_MILLION),
-        "per_million.cached_input": amount_text(wanted.cached_input_pico * PER_MILLION),
-        "per_million.output": amount_text(wanted.output_pico * PER_MILLION),
+        "per_million.input": per_million_text(wanted.input_pico),
+        "per_million.cached_input": per_million_text(wanted.cached_input_pico),
+        "per_million.output": per_million_text(wanted.output_pico),
     }
 
 

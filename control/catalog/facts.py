@@ -52,10 +52,6 @@ def models(*, first: int = 0, count: int = ROWS_MAX) -> list[ModelFacts]:
     ]
 
 
-def model_count() -> int:
-    return CatalogModel.objects.count()
-
-
 def _version(version: Version, deployments: tuple[str, ...]) -> VersionFacts:
     return VersionFacts(
         name=version.name,

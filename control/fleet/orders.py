@@ -17,10 +17,6 @@ def prepare(replica_id: int, node: str) -> None:
     _send(PREPARE, replica_id, node)
 
 
-def start(replica_id: int, node: str) -> None:
-    _send(START, replica_id, node)
-
-
 def stop(replica_id: int, node: str) -> None:
     _send(STOP, replica_id, node)
 

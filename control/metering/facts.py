@@ -4,15 +4,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 
 from django.db.models import Count, F, QuerySet, Sum
 from django.db.models.functions import TruncDay, TruncHour
 
 from control import checks
 from control.metering.exports import UsageWanted
-from control.metering.rules import amount_text
-from control.models import PICO_PER_TOKEN, CostRate, Price, RefusalCount, UsageEvent
+from control.metering.rules import amount_text, per_million_text
+from control.models import Price, RefusalCount, UsageEvent
 
 GROUPS = {
     "model": F("version__model__name"),
@@ -195,23 +194,13 @@ def prices(at: datetime) -> list[PriceRow]:
         PriceRow(
             model=row.model.name,
             currency=row.currency,
-            input=_per_million(row.input_pico),
-            cached_input=_per_million(row.cached_input_pico),
-            output=_per_million(row.output_pico),
+            input=per_million_text(row.input_pico),
+            cached_input=per_million_text(row.cached_input_pico),
+            output=per_million_text(row.output_pico),
             valid_from=row.valid_from,
         )
         for row in rows
     ]
-
-
-def cost_rates(at: datetime) -> list[CostRate]:
-    """The entries in force, one per glob."""
-    rows = CostRate.objects.filter(valid_from__lte=at)
-    return list(rows.order_by("device", "-valid_from", "-pk").distinct("device")[:ROWS_MAX])
-
-
-def _per_million(pico: int) -> str:
-    return f"{(Decimal(pico) / PICO_PER_TOKEN).normalize():f}"
 
 
 def _events(wanted: UsageWanted) -> QuerySet[UsageEvent]:

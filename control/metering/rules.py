@@ -130,6 +130,11 @@ def amount_text(pico: int | Decimal) -> str:
     return f"{sign}{whole}.{part:012d}".rstrip("0").rstrip(".")
 
 
+def per_million_text(pico: int) -> str:
+    """A price per token as it was written: per million tokens."""
+    return amount_text(pico * 10**6)
+
+
 def price_wanted(model: str, currency: str, per_million: Mapping[str, str]) -> PriceWanted:
     """Check and convert prices per million tokens. Without a cached price the input price holds."""
     for name in sorted(set(per_million) - {"input", "cached_input", "output"}):

@@ -4,7 +4,7 @@ from control.models.audit import AuditEntry
 from control.models.catalog import CatalogModel, Version, VersionMeasure
 from control.models.deployment import Deployment
 from control.models.fleet import Device, Node, Reservation
-from control.models.money import PICO, PICO_PER_TOKEN, CostRate, Posting, Price, Transfer
+from control.models.money import CostRate, Posting, Price, Transfer
 from control.models.replica import IllegalMove, Replica, StateChange
 from control.models.routes import Route, SnapshotPart, Target
 from control.models.telemetry import Point, ReplicaUse
@@ -12,8 +12,6 @@ from control.models.tenancy import QUOTA_FIELDS, Budget, Key, Project, Quota, Te
 from control.models.usage import RefusalCount, SpoolPosition, UsageEvent
 
 __all__ = [
-    "PICO",
-    "PICO_PER_TOKEN",
     "QUOTA_FIELDS",
     "AuditEntry",
     "Budget",

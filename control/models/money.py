@@ -5,10 +5,6 @@ from django.db import models
 from control.models.catalog import CatalogModel
 from control.models.tenancy import Tenant
 
-PICO = 10**12
-# A price of one unit per million tokens is this many pico-units per token.
-PICO_PER_TOKEN = PICO // 10**6
-
 
 class Price(models.Model):
     """Pico-units per token and class, valid from an instant until the next entry."""

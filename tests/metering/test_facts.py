@@ -1,6 +1,6 @@
 """Sums for pages: grouped, exact, in both currencies when there are two."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -11,7 +11,7 @@ from control.metering.facts import Amount
 from control.metering.ingest import ship
 from control.metering.spool import Refused as RefusedCalls
 from control.metering.spool import SpoolWriter
-from control.models import CostRate, Price
+from control.models import Price
 from tests.metering.conftest import AT, a_house
 
 NOVEMBER = UsageWanted(*month("2026-11"))
@@ -104,7 +104,7 @@ def test_refusals_are_summed(house, tmp_path):
     assert facts.refusals(AT, AT + timedelta(hours=1)) == [("acme", "rate", 5)]
 
 
-def test_prices_and_rates_in_force(house):
+def test_prices_in_force(house):
     Price.objects.create(
         model=house.version.model,
         currency="USD",
@@ -113,21 +113,6 @@ def test_prices_and_rates_in_force(house):
         output_pico=400_000,
         valid_from=AT,
     )
-    for number, device in enumerate(("*", "*", "H200*")):
-        CostRate.objects.create(
-            device=device,
-            currency="USD",
-            hardware_per_hour=number,
-            power_watts=0,
-            pue=1,
-            power_per_kwh=0,
-            engineering_per_hour=0,
-            valid_from=datetime(2026, 11, 1 + number, tzinfo=UTC),
-        )
     [price] = facts.prices(AT)
     assert (price.input, price.cached_input, price.output) == ("0.100001", "0", "0.4")
     assert facts.prices(AT - timedelta(days=1))[0].input == "1"
-    assert [(rate.device, rate.hardware_per_hour) for rate in facts.cost_rates(AT)] == [
-        ("*", 1),
-        ("H200*", 2),
-    ]
