@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import TextIO
 
-from control.fleet.facts import DeploymentFacts, deployments
+from control.fleet.facts import DeploymentFacts, ReplicaFacts, deployments
 from control.states import ReplicaState
 
 BAR_CHARACTERS = 24
@@ -36,10 +36,15 @@ def step(deployment: DeploymentFacts) -> Step:
     return Step(
         deployment=deployment.name,
         state=standing.state,
-        detail=(leading.phase if leading and leading.phase else standing.reason),
+        detail=(_detail(leading) if leading else "") or standing.reason,
         percent=leading.progress_percent if leading else 0,
         failed_launches=failed,
     )
+
+
+def _detail(replica: ReplicaFacts) -> str:
+    """While files are fetched, what is on its way; then the phase that the engine's log shows."""
+    return replica.reason if replica.state == ReplicaState.PREPARING else replica.phase
 
 
 def bar(one: Step, width: int, waited_seconds: int = 0) -> str:
