@@ -12,7 +12,7 @@ from control.models.audit import record
 from control.models.sealing import derived, digest_of
 from control.states import KEY_MOVES, KeyState, Part
 from control.tenancy import rules
-from control.tenancy.ceilings import save_budget, save_quota, write_budget, write_quota
+from control.tenancy.ceilings import write_budget, write_quota
 from control.tenancy.rules import (
     DEFAULT_PROJECT,
     OPERATORS,
@@ -21,20 +21,6 @@ from control.tenancy.rules import (
     ProjectWanted,
     TenantWanted,
 )
-
-__all__ = [
-    "archive_project",
-    "archive_tenant",
-    "change_key",
-    "create_key",
-    "ensure_playground_key",
-    "revoke_key",
-    "rotate_key",
-    "save_budget",
-    "save_project",
-    "save_quota",
-    "save_tenant",
-]
 
 PLAYGROUND = "playground"
 SECRET_BYTES = 30  # 40 url-safe characters

@@ -49,18 +49,6 @@ class BudgetWanted:
 
 
 @dataclass(frozen=True)
-class Scope:
-    """Whose ceiling: a tenant, one of its projects, or one of its keys."""
-
-    tenant: str
-    project: str = ""
-    key: str = ""
-
-    def __str__(self) -> str:
-        return "/".join(part for part in (self.tenant, self.project or self.key) if part)
-
-
-@dataclass(frozen=True)
 class TenantWanted:
     """A tenant, whole: what is left out has its default."""
 

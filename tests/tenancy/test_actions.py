@@ -10,7 +10,7 @@ from control.models.sealing import derived, digest_of
 from control.routes.snapshot import compile_part
 from control.states import KeyState, Part
 from control.tenancy import actions
-from control.tenancy.rules import Limits, Scope, TenantWanted
+from control.tenancy.rules import KeyWanted, Limits, TenantWanted
 
 pytestmark = pytest.mark.django_db
 
@@ -125,8 +125,8 @@ def test_archiving_a_tenant_disables_its_keys_and_saving_restores_them(acme):
 
 def test_limits_of_each_scope_are_ceilings_of_their_own(acme):
     made = actions.create_key(tenant="acme", name="ci", **WHO)
-    actions.save_quota(Scope("acme"), Limits(requests_per_minute=10), **WHO)
-    actions.save_quota(Scope("acme", key="ci"), Limits(concurrent_calls=1), **WHO)
+    actions.save_tenant(TenantWanted("acme", limits=Limits(requests_per_minute=10)), **WHO)
+    actions.change_key(KeyWanted("acme", "ci", limits=Limits(concurrent_calls=1)), **WHO)
     compiled = identities()
     identity = compiled.keys[digest_of(made.secret)]
     assert identity.scopes == (f"t:{acme.pk}", f"k:{made.key_id}")

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from control.tenancy import rules
-from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, Scope, TenantWanted
+from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, TenantWanted
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,3 @@ def test_k03_a_secret_is_printable_and_never_repeated_in_its_refusal(secret, fit
 
 def test_a_secret_is_shown_by_its_ends():
     assert rules.shown("weir-0123456789abcdef") == "wei…cdef"
-
-
-def test_a_scope_reads_as_a_path():
-    assert [str(Scope("a")), str(Scope("a", "p")), str(Scope("a", key="k"))] == ["a", "a/p", "a/k"]
