@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
 from control.fleet import facts as fleet
-from control.management.shell import database_away
+from control.management.shell import database_away, require_database
 from control.routes import facts as routes
 from control.states import REPLICA_BEFORE_READY
 from control.telemetry.messages import GATEWAY, GatewaySample
@@ -38,6 +38,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
 
     def handle(self, *, json: bool, **options) -> None:  # noqa: A002  the option's own name
+        require_database()
         gateway = _ask_gateway()
         try:
             status = _status(gateway)
