@@ -100,15 +100,17 @@ class Reader:
         if chunk is None:
             # Not for us to judge, if it is whole; a torn one is what a broken stream leaves.
             return Piece(event.raw, content=True) if event.raw.endswith((b"\n", b"\r")) else None
-        if found := chunks.error_of(chunk):
-            self.error = errors.from_engine(*found)
+        if chunk.error is not None:
+            self.error = errors.from_engine(*chunks.error_of(chunk))
             return None
-        self._note_usage(chunk)
-        if chunk.choices == []:
+        if chunk.usage:
+            self._note_usage(chunk)
+        choices = chunk.choices
+        if choices == []:
             return self._empty_chunk(event, chunk)
         self._last_chunk = event.data
-        already = chunk.choices and all(c.index in self.finished for c in chunk.choices)
-        content = self._note_choices(chunk.choices)
+        already = bool(self.finished and choices) and all(c.index in self.finished for c in choices)
+        content = self._note_choices(choices)
         return None if already else Piece(self._passed_on(event, chunk), content)
 
     def _note_usage(self, chunk: chunks.Chunk) -> None:

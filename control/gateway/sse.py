@@ -44,7 +44,12 @@ class Splitter:
     def _split(self, data: bytes, search_from: int) -> list[Event]:
         if not self._rest and data.endswith(b"\n\n") and b"\r" not in data:
             # Whole events, as nearly all reads are: no search for the kinds of line ends.
-            return [_event(part + b"\n\n") for part in data[:-2].split(b"\n\n")]
+            return [
+                Event(part + b"\n\n", part[6:], 6)
+                if part.startswith(b"data: ") and b"\n" not in part
+                else _event(part + b"\n\n")
+                for part in data[:-2].split(b"\n\n")
+            ]
         events = []
         begin = 0
         while found := _END_OF_EVENT.search(data, search_from):
