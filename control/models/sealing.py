@@ -39,17 +39,8 @@ def seal(text: str) -> bytes:
 
 def unseal(sealed: bytes | memoryview | str) -> str:
     """Raises InvalidToken for what was sealed under another WEIR_SECRET."""
-    """Raises InvalidToken for what was sealed under another WEIR_SECRET."""
     data = sealed.encode() if isinstance(sealed, str) else bytes(sealed)
     return _fernet(settings.WEIR_SECRET).decrypt(data).decode()
-
-
-def opened(sealed: bytes | memoryview | None) -> str | None:
-    """What was sealed, or None: there is nothing, or WEIR_SECRET has changed since."""
-    try:
-        return unseal(sealed) if sealed else None
-    except InvalidToken:
-        return None
 
 
 def opened(sealed: bytes | memoryview | None) -> str | None:
