@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from argparse import ArgumentParser
@@ -89,8 +90,15 @@ class Command(BaseCommand):
             route=route,
             route_is_ready=bool(route and known[route].ready_replicas),
             python=Path(sys.executable),
+            weir=_command(home),
             terms=tuple(_terms(settings.WEIR_WEIGHTS, wanted)),
         )
+
+
+def _command(home: Home) -> str:
+    command = str(Path(sys.executable).parent / "weir")
+    by_default = home.path == settings.BASE_DIR / ".weir"
+    return command if by_default else f"WEIR_HOME={shlex.quote(str(home.path))} {command}"
 
 
 def _names(wanted: dict, kind: str) -> list[str]:
