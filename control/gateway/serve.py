@@ -11,7 +11,8 @@ from control.gateway.admission import rules
 from control.gateway.admission.rules import Check
 from control.gateway.call import Call
 from control.gateway.errors import Refusal
-from control.gateway.http1.server import Connection, Request
+from control.gateway.http1.request import Request
+from control.gateway.http1.server import Connection
 from control.gateway.identity import identify
 from control.gateway.ids import call_id
 from control.gateway.shared import Shared
