@@ -1,14 +1,14 @@
 """Looking into a streamed chunk or a whole answer, and cutting a member out by its position."""
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],]', re.DOTALL)
 
 
-class Usage(NamedTuple):
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """Tokens as the engine reports them; cached and reasoning ones are subsets."""
 
     input: int
@@ -106,8 +106,11 @@ def error_of(chunk: Chunk) -> tuple[int, str, str | None] | None:
     return status, str(error.get("message") or "")[:1000], code if isinstance(code, str) else None
 
 
-def without_member(data: bytes, name: str, value: bytes) -> bytes:
-    """The same object less one top-level member; every other byte stays as it came."""
+def without_member(data: bytes, name: str, value: bytes | msgspec.Raw) -> bytes:
+    """The same object less one top-level member; every other byte stays as it came.
+
+    `value` is that member's own text.
+    """
     # Followed by the last brace alone, so it belongs to the outermost object. Engines put it there.
     tail = b',"%b":%b}' % (name.encode(), value)
     if data.endswith(tail):

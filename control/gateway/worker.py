@@ -171,7 +171,7 @@ class Report(msgspec.Struct):
 
 
 def _look_for_garbage_seldom() -> None:
-    """What is imported by now stays: looking through it again and again took a tenth of the time."""
+    """What is imported by now stays: searching it again and again took a tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE_OBJECTS, 10, 10)
