@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import socket
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +18,23 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 VERSION = "0.1.0"
 BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def _number(name: str, default: float | str, kind: type = int) -> int | float:
+    given = os.environ.get(name) or default
+    try:
+        return kind(given)
+    except ValueError:
+        sys.exit(f"{name} is {given!r}: a number is wanted")
+
+
+def _object(name: str) -> dict:
+    given = os.environ.get(name) or "{}"
+    try:
+        found = json.loads(given)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else sys.exit(f"{name} is {given!r}: no JSON object")
 
 
 def _secret(home: Path) -> bytes:
@@ -82,22 +100,16 @@ WEIR_HOME = Path(os.environ.get("WEIR_HOME", BASE_DIR / ".weir")).absolute()
 WEIR_SECRET = _secret(WEIR_HOME)
 WEIR_CONNECTIONS = _connections(WEIR_HOME)
 WEIR_BIND = os.environ.get("WEIR_BIND") or WEIR_CONNECTIONS.get("bind", "127.0.0.1")
-WEIR_CONSOLE_PORT = int(
-    os.environ.get("WEIR_CONSOLE_PORT") or WEIR_CONNECTIONS.get("console_port", 7800)
-)
-WEIR_GATEWAY_PORT = int(
-    os.environ.get("WEIR_GATEWAY_PORT") or WEIR_CONNECTIONS.get("gateway_port", 7801)
-)
+WEIR_CONSOLE_PORT = _number("WEIR_CONSOLE_PORT", WEIR_CONNECTIONS.get("console_port", 7800))
+WEIR_GATEWAY_PORT = _number("WEIR_GATEWAY_PORT", WEIR_CONNECTIONS.get("gateway_port", 7801))
 # As this host reaches them, whatever they are bound to.
 WEIR_CONSOLE_URL = _own_url(WEIR_BIND, WEIR_CONSOLE_PORT)
 WEIR_GATEWAY_URL = _own_url(WEIR_BIND, WEIR_GATEWAY_PORT)
-WEIR_GATEWAY_PROCESSES = int(os.environ.get("WEIR_GATEWAY_PROCESSES", "1"))
+WEIR_GATEWAY_PROCESSES = _number("WEIR_GATEWAY_PROCESSES", 1)
 # JSON of the limits that differ from control/gateway/limits.py, by name.
-WEIR_GATEWAY_LIMITS = json.loads(os.environ.get("WEIR_GATEWAY_LIMITS", "{}"))
+WEIR_GATEWAY_LIMITS = _object("WEIR_GATEWAY_LIMITS")
 # Loopback only; `weir up` picks a free one and notes it when none is given.
-WEIR_METRICS_PORT = int(
-    os.environ.get("WEIR_METRICS_PORT") or WEIR_CONNECTIONS.get("metrics_port", 0)
-)
+WEIR_METRICS_PORT = _number("WEIR_METRICS_PORT", WEIR_CONNECTIONS.get("metrics_port", 0))
 WEIR_NODE_NAME = os.environ.get("WEIR_NODE_NAME") or socket.gethostname().split(".")[0].lower()
 WEIR_NODE_ADDRESS = os.environ.get("WEIR_NODE_ADDRESS", "127.0.0.1")
 WEIR_RUNTIMES = Path(os.environ.get("WEIR_RUNTIMES", WEIR_HOME / "runtimes")).absolute()
@@ -109,9 +121,9 @@ WEIR_ENGINE_PORTS = range(18000, 20000)
 # What engines' commands choose from; they pass on a few names only.
 WEIR_NODE_ENVIRONMENT = {**os.environ, "WEIR_HOME": str(WEIR_HOME)}
 # How long a draining replica may finish its calls before it is stopped.
-WEIR_DRAIN_SECONDS = float(os.environ.get("WEIR_DRAIN_SECONDS", "120"))
+WEIR_DRAIN_SECONDS = _number("WEIR_DRAIN_SECONDS", 120, float)
 # A busy engine that makes no token for so long hangs: no more calls; twice as long: replaced.
-WEIR_HANG_SECONDS = float(os.environ.get("WEIR_HANG_SECONDS", "60"))
+WEIR_HANG_SECONDS = _number("WEIR_HANG_SECONDS", 60, float)
 # Calls at once to an external engine whose version does not say how many (memory: calls).
 WEIR_EXTERNAL_SLOTS = 256
 
