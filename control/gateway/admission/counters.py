@@ -3,7 +3,8 @@
 import functools
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from control.gateway.admission import rules
 from control.gateway.admission.rules import Check, Rate, Slots
@@ -59,8 +60,7 @@ _TAKE_SHA = hashlib.sha1(_TAKE, usedforsecurity=False).hexdigest()
 _RENEW_SHA = hashlib.sha1(_RENEW, usedforsecurity=False).hexdigest()
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True):
     """Every scope had room. The rate per minute that is nearest its limit, for the headers."""
 
     limit: int | None = None
@@ -68,8 +68,7 @@ class Taken:
     reset_seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     check: Check
     wait_seconds: float | None
 

@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         self.keep_alive &= self._parser.should_keep_alive() and not self._parser.should_upgrade()
         self._chunked_allowed = self._parser.get_http_version() != "1.0"
         headers = request.headers
-        size = len(request.target) + sum(len(k) + len(v) + 4 for k, v in headers.items())
+        size = len(request.target) + sum([len(k) + len(v) + 4 for k, v in headers.items()])
         if size > self.limits.header_bytes:
             raise self._headers_too_large()
         if int(headers.get(b"content-length", 0)) > self.limits.body_bytes:
