@@ -40,6 +40,7 @@ class Limits:
     first_byte_failures: int = 3  # in a row, before a replica is ejected
 
     snapshot_age_seconds_max: float = 24 * 3600
+    first_snapshot_seconds: float = 1  # before a worker listens without one
     identities_stale_seconds: float = 0.3
     drain_seconds: float = 30
     refused_flush_seconds: float = 5

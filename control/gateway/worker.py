@@ -60,6 +60,7 @@ class Worker:
         self._place = place
         self._limits = limits
         self._clock = Clock()
+        self._knows = asyncio.Event()
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -69,6 +70,9 @@ class Worker:
         self._build()
         _look_for_garbage_seldom()
         keeper = self._follow_snapshot(loop)
+        # One that is started again beside others would refuse its share of calls till it knows.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._knows.wait(), self._limits.first_snapshot_seconds)
         await self._listener.listen(self._place.bind, self._place.port)
         ticking = loop.create_task(self._tick_forever())
         await stopping.wait()
@@ -103,6 +107,7 @@ class Worker:
     def _know(self, known: Known) -> None:
         self._gateway.know(known.identities, known.routes)
         self._gateway.know_replicas(known.replicas, known.keys)
+        self._knows.set()
 
     def _confirm(self, seconds_ago: float) -> None:
         self._gateway.confirm(self._clock.now() - seconds_ago)
