@@ -5,6 +5,7 @@ import pwd
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -146,6 +147,22 @@ def test_in_the_background_it_returns_with_the_card_and_secrets_stay_closed():
         logs = "".join(path.read_text() for path in weir.home.logs.iterdir())
         for name in ("first-key", "operator", "secret"):
             assert weir.home.read(name).strip() not in logs
+        weir.stop()
+        assert weir.processes() == []
+    finally:
+        weir.clean_up()
+
+
+def test_it_runs_on_when_nobody_reads_what_it_says():
+    """As `weir up | head` leaves it."""
+    weir = Weir()
+    try:
+        argv = [*weir.command, "up", "--service", str(weir.service)]
+        weir.process = subprocess.Popen(argv, env=weir.environment, stdout=subprocess.PIPE)
+        weir.process.stdout.close()
+        weir.wait_until_ready()
+        until(lambda: "welcome" not in weir.home.running().children, "the end of the welcome")
+        assert answers(weir)
         weir.stop()
         assert weir.processes() == []
     finally:

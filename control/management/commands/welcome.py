@@ -40,15 +40,26 @@ class Command(BaseCommand):
         applied = self._apply(service, text)
         wanted = yaml.safe_load(text)
         shown = self._card(home, wanted, applied.secrets)
-        if not no_wait:
+        try:
+            changes = len(applied.plan.changes) or "no"
+            self.stdout.write(f"{'apply':<10} {service.name}: {changes} changes")
+            self._show(home, wanted, shown, give_up=None if no_wait else not served_before)
+        except BrokenPipeError:
+            # `weir up | head` has read enough: what runs goes on, the last flush finds a place.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _show(self, home: Home, wanted: dict, shown: card.Card, *, give_up: bool | None) -> None:
+        """The card; before it the way of the model, unless `give_up` is None."""
+        if give_up is not None:
             self.stdout.write(f"console    {shown.console_url}\ngateway    {shown.gateway_url}/v1")
-            self._follow(_names(wanted, "deployments"), give_up=not served_before)
+            self._follow(_names(wanted, "deployments"), give_up=give_up)
             shown = self._card(home, wanted, {})
         self.stdout.write("\n".join(card.lines(shown)))
+        self.stdout.flush()
 
     def _apply(self, service: Path, text: str) -> Applied:
         try:
-            applied = apply(
+            return apply(
                 text,
                 environment=os.environ,  # secrets that the file names, of whoever starts Weir
                 carry_out=True,
@@ -58,9 +69,6 @@ class Command(BaseCommand):
             )
         except BadFile as bad:
             raise CommandError("\n".join(f"{service}:{misfit}" for misfit in bad.misfits)) from None
-        changes = len(applied.plan.changes)
-        self.stdout.write(f"{'apply':<10} {service.name}: {changes or 'no'} changes")
-        return applied
 
     def _follow(self, names: list[str], *, give_up: bool) -> None:
         screen = progress.Screen(sys.stdout, shutil.get_terminal_size().columns)

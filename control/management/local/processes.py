@@ -105,6 +105,7 @@ class Supervisor:
             return  # stop() ends it with the others
         await _read_to_the_end(run)
         self.stages.remove([run])
+        self.changed()
         run.log.close()
         if run.process.returncode:
             raise DidNotStart(child.name, _ending(run.process.returncode), run.log.last)
