@@ -1,6 +1,6 @@
 """Queues of calls without a slot."""
 
-from control.gateway.waiting import Waiting
+from control.gateway.waiting.queue import Waiting
 
 
 class Waiter:
