@@ -1,0 +1,184 @@
+"""Who goes next, what a turn costs, and when a call would start: values in, values out."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from control.gateway import errors
+from control.states import Priority
+
+ORDER = (Priority.INTERACTIVE, Priority.STANDARD, Priority.BATCH)  # the most urgent first
+# Of the turns given while it waits: what a priority gets however much waits above it.
+RESERVED = {Priority.STANDARD: 0.15, Priority.BATCH: 0.05}
+OWED_MAX = 2.0  # turns; a debt that cannot be paid is not saved up
+
+INPUT_WEIGHT = 1.0
+CACHED_WEIGHT = 0.1  # else a tenant would be punished for what it spares the engine
+OUTPUT_WEIGHT = 2.0
+
+_TIERS = {
+    "priority": Priority.INTERACTIVE,
+    "fast": Priority.INTERACTIVE,
+    "default": Priority.STANDARD,
+    "flex": Priority.BATCH,
+}
+TIERS = frozenset({*_TIERS, "auto", "scale"})  # the last two are what the tenant has
+
+Waiting = Mapping[Priority, Mapping[int, int]]  # calls, by priority and tenant
+
+
+class Want(NamedTuple):
+    """What a call is in a queue: for which deployments, how urgent, whose, how large."""
+
+    pool: frozenset[str]
+    priority: Priority
+    tenant: int
+    input_tokens: int
+    ends_by: float  # its deadline, by the clock of waits
+
+
+@dataclass(frozen=True)
+class Queued:
+    """It waits."""
+
+
+@dataclass(frozen=True)
+class TooLate:
+    """It would start after it gave up: better to say so at once."""
+
+    expected_seconds: float
+    limit_seconds: float
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """The queue is full, and nobody in it has to make room for this call."""
+
+    expected_seconds: float | None
+
+
+# --- what a call asks for -------------------------------------------------------------------
+
+
+def served_priority(tenants: str, tier: str | None) -> Priority:
+    """The lower of what the tenant may and what the call asks."""
+    may = Priority(tenants)
+    asked = _TIERS.get(tier or "", may)
+    return max(may, asked, key=ORDER.index)
+
+
+def deadline_seconds(header: bytes | None, ms_max: int) -> float | None:
+    """`X-Deadline-Ms`: how long, from its arrival, the whole answer is of use to the caller."""
+    if header is None:
+        return None
+    text = header.strip()
+    if not text.isdigit() or len(text) > len(str(ms_max)) or not 1 <= int(text) <= ms_max:
+        raise errors.InvalidValue(
+            f"'X-Deadline-Ms' must be a whole number of milliseconds from 1 to {ms_max}.",
+            param="X-Deadline-Ms",
+        )
+    return int(text) / 1000
+
+
+# --- whose turn -----------------------------------------------------------------------------
+
+
+class Turns:
+    """The most urgent goes first, but the others get their reserved share while they wait."""
+
+    def __init__(self) -> None:
+        self._owed = dict.fromkeys(RESERVED, 0.0)
+
+    def order(self, waiting: Collection[Priority]) -> list[Priority]:
+        """`waiting` in the order to ask: who is owed a whole turn, then by urgency."""
+        owed = [p for p in waiting if self._owed.get(p, 0.0) >= 1]
+        if not owed:
+            return [p for p in ORDER if p in waiting]
+        owed.sort(key=self._owed.__getitem__, reverse=True)
+        return owed + [p for p in ORDER if p in waiting and p not in owed]
+
+    def took(self, priority: Priority, waiting: Collection[Priority]) -> None:
+        """A turn was given; `waiting` waited for it. Who does not wait is owed nothing."""
+        for other, share in RESERVED.items():
+            owed = self._owed[other] + share if other in waiting else 0.0
+            self._owed[other] = max(owed - 1, 0.0) if other is priority else min(owed, OWED_MAX)
+
+
+class Service:
+    """Tokens that tenants have had of one priority (virtual token counter).
+
+    Who begins to wait starts level with the least served of those who wait, or with the last
+    that left: having been idle is no credit, having used idle engines no lasting debt.
+    """
+
+    def __init__(self) -> None:
+        self._had: dict[int, float] = {}
+        self._floor = 0.0
+
+    def lift(self, tenant: int, waiting: Iterable[int]) -> None:
+        """`tenant` begins to wait, beside those who do."""
+        least = min(map(self._had.__getitem__, waiting), default=self._floor)
+        self._floor = max(self._floor, least)
+        self._had[tenant] = max(self._had.get(tenant, 0.0), self._floor)
+
+    def least(self, waiting: Iterable[int]) -> int:
+        return min(waiting, key=self._had.__getitem__)
+
+    def charge(self, tenant: int, tokens: float) -> None:
+        """Negative if an estimate was too high."""
+        self._had[tenant] = self._had.get(tenant, self._floor) + tokens
+
+    def left(self, tenant: int) -> None:
+        """It was the last that waited, or did not have to wait at all."""
+        self._floor = max(self._floor, self._had.get(tenant, 0.0))
+
+    def forget(self, waiting: Collection[int]) -> None:
+        """Those who would be lifted anyway when they come again."""
+        self._had = {t: had for t, had in self._had.items() if t in waiting or had > self._floor}
+
+    def __len__(self) -> int:
+        return len(self._had)
+
+
+def cost(input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> float:
+    """What a call counts for in its tenant's service; cached tokens are part of the input."""
+    fresh = max(input_tokens - cached_tokens, 0)
+    return INPUT_WEIGHT * fresh + CACHED_WEIGHT * cached_tokens + OUTPUT_WEIGHT * output_tokens
+
+
+# --- whether it is worth it -----------------------------------------------------------------
+
+
+def turns_until(waiting: Waiting, priority: Priority, tenant: int) -> float:
+    """Turns to be given until a call of `tenant` that joins now has had its own."""
+    own = waiting[priority].get(tenant, 0)
+    others = sum(min(n, own + 1) for other, n in waiting[priority].items() if other != tenant)
+    turns = own + 1 + others
+    rank = ORDER.index(priority)
+    above = sum(sum(waiting[p].values()) for p in ORDER[:rank])
+    below = sum(RESERVED[p] for p in ORDER[rank + 1 :] if waiting[p])
+    if above:
+        turns += min(above, turns * (1 / RESERVED[priority] - 1))
+    return turns / (1 - below)
+
+
+def expected_start_seconds(
+    waiting: Waiting, priority: Priority, tenant: int, pace: float | None
+) -> float | None:
+    """`pace` is turns a second; None is unknown, and so is the answer."""
+    return turns_until(waiting, priority, tenant) / pace if pace else None
+
+
+def displaced(waiting: Waiting, priority: Priority, tenant: int) -> tuple[Priority, int] | None:
+    """Whose youngest call leaves a full queue for this one; None if it has the least right.
+
+    A less urgent one goes first; among equals, one of the tenant that has the most there.
+    """
+    for lowest in reversed(ORDER[ORDER.index(priority) :]):
+        counts = waiting[lowest]
+        if not counts:
+            continue
+        most = max(counts, key=counts.__getitem__)
+        if lowest is not priority or counts[most] > counts.get(tenant, 0) + 1:
+            return lowest, most
+    return None
