@@ -1,5 +1,6 @@
 """Which replica serves a call: a target by weight, then the least loaded of its replicas."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -49,6 +50,44 @@ def choose(options: list[Option], tie: int) -> Chosen | Full | NoneReady:
     least = min(replica.in_flight / replica.slots for replica in free)
     equal = [replica for replica in free if replica.in_flight / replica.slots == least]
     return Chosen(option.deployment, equal[(tie >> 16) % len(equal)].id)
+
+
+class Mean:
+    """Of the latest values; the first ones count alike, and a few are not enough to know."""
+
+    _LATEST = 20
+    _ENOUGH = 5
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._value = 0.0
+
+    def add(self, value: float) -> None:
+        self._count += 1
+        self._value += (value - self._value) / min(self._count, self._LATEST)
+
+    @property
+    def value(self) -> float | None:
+        return self._value if self._count >= self._ENOUGH else None
+
+
+def batch_slots(slots: int) -> int:
+    """What batch may take of them: the rest is a floor that more urgent calls always find."""
+    return slots - max(slots // 10, 1) if slots > 1 else slots
+
+
+def pace(sizes: Iterable[tuple[int, float | None]]) -> float | None:
+    """Calls a second that end while all slots are taken; `sizes` are slots and seconds a call.
+
+    From the time that calls hold a slot, not from the ends of the last seconds: those say how
+    much was asked, as long as slots are free.
+    """
+    ends = 0.0
+    for slots, held_seconds in sizes:
+        if slots and not held_seconds:
+            return None
+        ends += slots / held_seconds if slots else 0.0
+    return ends or None
 
 
 def slots_now(slots: int, processes: int, *, ejected: bool, on_trial: bool) -> int:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from control.gateway.routing import rules
 from control.gateway.routing.rules import (
     Candidate,
     Chosen,
@@ -64,3 +65,37 @@ def test_a_process_takes_its_share_and_proves_a_replica_with_one_call(
     slots, processes, ejected, on_trial, now
 ):
     assert slots_now(slots, processes, ejected=ejected, on_trial=on_trial) == now
+
+
+@pytest.mark.parametrize(
+    ("slots", "batch"), [(0, 0), (1, 1), (2, 1), (9, 8), (20, 18), (64, 58), (1000, 900)]
+)
+def test_batch_leaves_a_tenth_and_at_least_one_slot(slots, batch):
+    assert rules.batch_slots(slots) == batch
+
+
+@pytest.mark.parametrize(
+    ("sizes", "pace"),
+    [
+        ([], None),
+        ([(0, 2.0)], None),
+        ([(4, 2.0)], 2.0),
+        ([(4, 2.0), (1, 0.5)], 4.0),
+        ([(4, 2.0), (0, None)], 2.0),
+        ([(4, 2.0), (1, None)], None),  # not known as long as one deployment's is not
+    ],
+)
+def test_the_pace_is_slots_by_the_time_that_calls_hold_one(sizes, pace):
+    assert rules.pace(sizes) == pace
+
+
+def test_a_mean_is_known_after_a_few_values_and_follows_the_latest():
+    mean = rules.Mean()
+    for _ in range(4):
+        mean.add(1.0)
+    assert mean.value is None
+    mean.add(6.0)
+    assert mean.value == 2.0
+    for _ in range(200):
+        mean.add(9.0)
+    assert mean.value == pytest.approx(9.0, abs=0.01)
