@@ -13,7 +13,6 @@ from control.models import Deployment, Node, Replica, Reservation, SnapshotPart,
 from control.models.audit import record
 from control.states import (
     DEPLOYMENT_MOVES,
-    NODE_MOVES,
     REPLICA_LIVE,
     REPLICA_MOVES,
     DeploymentState,
@@ -130,9 +129,7 @@ def remove_node(node: str, *, by: str, reason: str, at: datetime) -> None:
             _give_up(replica, by=by, reason=f"node {node} was removed: {reason}", at=at)
         held = Reservation.objects.filter(device__node=found, state=ReservationState.HELD)
         held.update(state=ReservationState.RELEASED, released_at=at)
-        allowed = [was for was, moves in NODE_MOVES.items() if NodeState.REMOVED in moves]
-        moved = Node.objects.filter(pk=found.pk, state__in=allowed)
-        moved.update(state=NodeState.REMOVED, note=reason)
+        found.move(NodeState.REMOVED, reason=reason, at=at)
         record("remove node", node, by=by, reason=reason, at=at)
 
 

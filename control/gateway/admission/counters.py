@@ -1,8 +1,10 @@
 """Rates and calls at once, counted for all gateways in Valkey; alone with a share without it."""
 
+import functools
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from control.gateway.admission import rules
 from control.gateway.admission.rules import Check, Rate, Slots
@@ -58,8 +60,7 @@ _TAKE_SHA = hashlib.sha1(_TAKE, usedforsecurity=False).hexdigest()
 _RENEW_SHA = hashlib.sha1(_RENEW, usedforsecurity=False).hexdigest()
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True):
     """Every scope had room. The rate per minute that is nearest its limit, for the headers."""
 
     limit: int | None = None
@@ -67,8 +68,7 @@ class Taken:
     reset_seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     check: Check
     wait_seconds: float | None
 
@@ -124,8 +124,7 @@ class Counters:
                 if not ids:
                     self._leases.pop(check.scope, None)
                 if self.valkey.connected:
-                    command = encode("ZREM", _key(check), call_id)
-                    self.valkey.send(command, _ignore)
+                    self.valkey.send(encode("ZREM", _key(check), call_id), _ignore)
 
     def sweep(self, now: float) -> None:
         """Once a second; leases are renewed each third time."""
@@ -200,15 +199,23 @@ def _key(check: Check) -> str:
 
 
 def _take_command(call_id: str, checks: tuple[Check, ...], lease_microseconds: int) -> bytes:
-    words: list[str | int] = ["EVALSHA", _TAKE_SHA, len(checks)]
-    words.extend(_key(check) for check in checks)
-    words += [call_id, lease_microseconds]
+    before, after = _around_call_id(checks, lease_microseconds)
+    return b"%b$%d\r\n%b\r\n%b" % (before, len(call_id), call_id.encode(), after)
+
+
+@functools.lru_cache(maxsize=1024)
+def _around_call_id(checks: tuple[Check, ...], lease_microseconds: int) -> tuple[bytes, bytes]:
+    """Alike for all calls under the same limits: encoded once."""
+    keys = [_key(check) for check in checks]
+    words: list[str | int] = [lease_microseconds]
     for check in checks:
         if isinstance(check, Slots):
             words += ["c", check.most, 0]
         else:
             words += ["r", round(check.gcra.period_seconds * 1_000_000), check.gcra.burst]
-    return encode(*words)
+    count = 3 + len(keys) + 1 + len(words)
+    before = encode("EVALSHA", _TAKE_SHA, len(checks), *keys).partition(b"\r\n")[2]
+    return b"*%d\r\n%b" % (count, before), encode(*words).partition(b"\r\n")[2]
 
 
 def _ignore(reply: Reply) -> None:
