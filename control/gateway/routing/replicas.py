@@ -81,7 +81,9 @@ class LiveReplicas:
             if target.weight > 0:
                 ready = self._ready.get(target.deployment, ())
                 mean = self._held_seconds.get(target.deployment)
-                slots = sum([self._slots(live, now) for live in ready])
+                up = [live for live in ready if live.ejected_until <= now]
+                # One on trial takes a single call now, but all of its slots once that succeeds.
+                slots = sum([max(live.info.slots // self._processes, 1) for live in up])
                 sizes.append((slots, mean.value if mean else None))
         return rules.pace(sizes)
 

@@ -35,6 +35,8 @@ class Line:
     def add(self, waiter: Waiter, until: float) -> None:
         priority, tenant = waiter.want.priority, waiter.want.tenant
         queues = self.queues[priority]
+        if not queues:
+            self.turns.begins(priority)
         if tenant not in queues:
             self.services[priority].lift(tenant, queues)
             queues[tenant] = {}
@@ -76,14 +78,17 @@ class Line:
     def dispatched(self, waiter: Waiter) -> None:
         want = waiter.want
         service, queues = self.services[want.priority], self.queues[want.priority]
+        tokens = self.charged[waiter] = rules.INPUT_WEIGHT * want.input_tokens
+        if not self.length:
+            return service.serve_at_once(want.tenant, tokens)
         self.turns.took(want.priority, self.waiting())
         if want.tenant not in queues:
             service.lift(want.tenant, queues)
-        self.charged[waiter] = tokens = rules.cost(want.input_tokens)
         service.charge(want.tenant, tokens)
         self.remove(waiter)
         if not queues:
             service.left(want.tenant)
+        return None
 
     def charge(self, waiter: Waiter, tokens: float) -> None:
         """Its cost is `tokens` in all."""
@@ -160,6 +165,12 @@ class Waiting:
 
     def advance(self) -> None:
         """A slot may be free: let those go whose turn it is, one of each line after the other."""
+        for line in self._lines.values():
+            if line.length:
+                return self._advance()
+        return None
+
+    def _advance(self) -> None:
         self._again = True
         if self._advancing:
             return  # a turn has ended at once: the loop below goes round once more

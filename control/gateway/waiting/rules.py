@@ -16,13 +16,19 @@ INPUT_WEIGHT = 1.0
 CACHED_WEIGHT = 0.1  # else a tenant would be punished for what it spares the engine
 OUTPUT_WEIGHT = 2.0
 
-_TIERS = {
+_TIERS: dict[str | None, Priority] = {
     "priority": Priority.INTERACTIVE,
     "fast": Priority.INTERACTIVE,
     "default": Priority.STANDARD,
     "flex": Priority.BATCH,
 }
 TIERS = frozenset({*_TIERS, "auto", "scale"})  # the last two are what the tenant has
+
+_SERVED = {
+    (may, tier): max(may, _TIERS.get(tier, may), key=ORDER.index)
+    for may in ORDER
+    for tier in (None, *TIERS)
+}
 
 Waiting = Mapping[Priority, Mapping[int, int]]  # calls, by priority and tenant
 
@@ -62,9 +68,7 @@ class Crowded:
 
 def served_priority(tenants: str, tier: str | None) -> Priority:
     """The lower of what the tenant may and what the call asks."""
-    may = Priority(tenants)
-    asked = _TIERS.get(tier or "", may)
-    return max(may, asked, key=ORDER.index)
+    return _SERVED[tenants, tier]
 
 
 def deadline_seconds(header: bytes | None, ms_max: int) -> float | None:
@@ -97,6 +101,11 @@ class Turns:
         owed.sort(key=self._owed.__getitem__, reverse=True)
         return owed + [p for p in ORDER if p in waiting and p not in owed]
 
+    def begins(self, priority: Priority) -> None:
+        """It begins to wait: what it was owed when it waited last is over."""
+        if priority in self._owed:
+            self._owed[priority] = 0.0
+
     def took(self, priority: Priority, waiting: Collection[Priority]) -> None:
         """A turn was given; `waiting` waited for it. Who does not wait is owed nothing."""
         for other, share in RESERVED.items():
@@ -114,6 +123,10 @@ class Service:
     def __init__(self) -> None:
         self._had: dict[int, float] = {}
         self._floor = 0.0
+
+    def serve_at_once(self, tenant: int, tokens: float) -> None:
+        """A call that does not have to wait, since nobody does: lift, charge and left in one."""
+        self._had[tenant] = self._floor = max(self._had.get(tenant, 0.0), self._floor) + tokens
 
     def lift(self, tenant: int, waiting: Iterable[int]) -> None:
         """`tenant` begins to wait, beside those who do."""

@@ -5,8 +5,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from control.gateway.http1.server import Connection
 from control.models.sealing import digest_of
-from tests.gateway.place import Place, chat, identity, replica, route, target
+from tests.gateway.place import (
+    Place,
+    chat,
+    head_of,
+    identity,
+    padded,
+    replica,
+    route,
+    target,
+)
 from tests.gateway.upstream import Upstream, answered, streamed
 
 OTHER, URGENT = "weir-" + "o" * 40, "weir-" + "u" * 40
@@ -233,3 +243,21 @@ async def test_what_a_call_used_is_its_tenants_in_the_next_turns(tmp_path):
         await place.until(lambda: not place.shared.calls)
         place.sweep()
         assert not place.shared.waiting._lines
+
+
+async def test_a_refusal_at_arrival_needs_no_turn_of_the_loop(tmp_path):
+    async with busy(tmp_path) as place:
+        await learn(place, 100)
+
+        class Wire(asyncio.Transport):
+            sent = b""
+
+            def write(self, data: bytes) -> None:
+                self.sent += data
+
+        connection = Connection(place.gateway, place.limits, set())
+        wire = Wire()
+        connection.connection_made(wire)
+        connection.data_received(head_of(100) + padded(100))
+        assert wire.sent.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 60\r\n" in wire.sent

@@ -105,6 +105,11 @@ def test_having_been_away_is_no_credit():
     for _ in range(50):
         turns.took(INTERACTIVE, (INTERACTIVE,))
     assert turns.order((INTERACTIVE, BATCH)) == [INTERACTIVE, BATCH]
+    for _ in range(50):
+        turns.took(INTERACTIVE, (INTERACTIVE, BATCH))
+    assert turns.order((INTERACTIVE, BATCH)) == [BATCH, INTERACTIVE]
+    turns.begins(BATCH)
+    assert turns.order((INTERACTIVE, BATCH)) == [INTERACTIVE, BATCH]
 
 
 # --- service ---
@@ -123,9 +128,7 @@ def test_who_begins_to_wait_starts_level_with_the_least_served():
 def test_using_an_idle_engine_leaves_no_debt():
     service = Service()
     for _ in range(10):
-        service.lift(1, ())
-        service.charge(1, 100)
-        service.left(1)
+        service.serve_at_once(1, 100)
     service.lift(2, ())
     service.charge(2, 1)
     service.lift(1, (2,))
