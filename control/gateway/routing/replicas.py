@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from control.gateway.http1.client import Pool
 from control.gateway.limits import Limits
 from control.gateway.routing import rules
-from control.gateway.routing.rules import Candidate, Chosen, Full, Mean, NoneReady, Option
+from control.gateway.routing.rules import Candidate, Chosen, Full, NoneReady, Option
+from control.gateway.waiting.rules import Mean, Pace
 from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
 from control.states import Priority
 
@@ -73,8 +74,8 @@ class LiveReplicas:
     def any_ready(self, route: RouteInfo) -> bool:
         return any(self._ready.get(target.deployment) for target in route.targets)
 
-    def pace(self, route: RouteInfo) -> float | None:
-        """Calls a second that its replicas end while all slots are taken; None if unknown."""
+    def pace(self, route: RouteInfo) -> Pace | None:
+        """Of the ends of calls while all slots of its replicas are taken; None if unknown."""
         now = self._clock()
         sizes = []
         for target in route.targets:
@@ -84,7 +85,7 @@ class LiveReplicas:
                 up = [live for live in ready if live.ejected_until <= now]
                 # One on trial takes a single call now, but all of its slots once that succeeds.
                 slots = sum([max(live.info.slots // self._processes, 1) for live in up])
-                sizes.append((slots, mean.value if mean else None))
+                sizes.append((slots, mean.pace if mean else None))
         return rules.pace(sizes)
 
     def took(self, live: Live, priority: Priority) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from control.gateway.waiting.rules import Pace
+
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A replica as this process sees it. `slots` is what it may take now: 0 is none at all."""
@@ -53,42 +55,25 @@ def choose(options: list[Option], tie: int) -> Chosen | Full | NoneReady:
     return Chosen(option.deployment, equal[(tie >> 16) % len(equal)].id)
 
 
-class Mean:
-    """Of the latest values; the first ones count alike, and a few are not enough to know."""
-
-    _LATEST = 20
-    _ENOUGH = 5
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._value = 0.0
-
-    def add(self, value: float) -> None:
-        self._count += 1
-        self._value += (value - self._value) / min(self._count, self._LATEST)
-
-    @property
-    def value(self) -> float | None:
-        return self._value if self._count >= self._ENOUGH else None
-
-
 def batch_slots(slots: int) -> int:
     """What batch may take of them: the rest is a floor that more urgent calls always find."""
     return slots - max(slots // 10, 1) if slots > 1 else slots
 
 
-def pace(sizes: Iterable[tuple[int, float | None]]) -> float | None:
-    """Calls a second that end while all slots are taken; `sizes` are slots and seconds a call.
+def pace(sizes: Iterable[tuple[int, Pace | None]]) -> Pace | None:
+    """Seconds from one end of a call to the next while all slots are taken.
 
-    From the time that calls hold a slot, not from the ends of the last seconds: those say how
-    much was asked, as long as slots are free.
+    `sizes` are slots, and how long a call holds one. Not from the ends of the last seconds: as
+    long as slots are free, those say how much was asked.
     """
-    ends = 0.0
-    for slots, held_seconds in sizes:
-        if slots and not held_seconds:
+    ends, spread = 0.0, 0.0
+    for slots, held in sizes:
+        if slots and not (held and held.seconds):
             return None
-        ends += slots / held_seconds if slots else 0.0
-    return ends or None
+        if slots:
+            ends += slots / held.seconds
+            spread = max(spread, held.spread_seconds / held.seconds)
+    return Pace(1 / ends, spread / ends) if ends else None
 
 
 def slots_now(slots: int, processes: int, *, ejected: bool, on_trial: bool) -> int:

@@ -10,13 +10,13 @@ def refusal_of(decision: TooLate | Crowded, route: str) -> errors.Overloaded:
     why = f"All replicas of '{route}' are busy"
     if isinstance(decision, TooLate):
         return errors.Overloaded(
-            f"{why}: this call would start in about {decision.expected_seconds:.1f} s and can"
-            f" wait {max(decision.limit_seconds, 0):.1f} s. Please try again later.",
-            wait_seconds=_wait(decision.expected_seconds),
+            f"{why}: this call might start only in {decision.start_seconds:.1f} s and can wait"
+            f" {max(decision.limit_seconds, 0):.1f} s. Please try again later.",
+            wait_seconds=_wait(decision.start_seconds),
         )
     return errors.Overloaded(
         f"{why} and too many calls wait for them. Please try again shortly.",
-        wait_seconds=_wait(decision.expected_seconds),
+        wait_seconds=_wait(decision.start_seconds),
     )
 
 

@@ -5,7 +5,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 from control.gateway.waiting import rules
-from control.gateway.waiting.rules import Crowded, Queued, Service, TooLate, Turns, Want
+from control.gateway.waiting.rules import (
+    Crowded,
+    Pace,
+    Queued,
+    Rhythm,
+    Service,
+    TooLate,
+    Turns,
+    Want,
+)
 from control.states import Priority
 
 
@@ -25,18 +34,20 @@ class Line:
     """The calls that wait for one set of deployments, and what tenants have had of these."""
 
     def __init__(self) -> None:
-        # By priority and tenant, in the order they came, with the end of their patience.
+        # By priority and tenant, as they came, with the end of their patience.
         self.queues: dict[Priority, dict[int, dict[Waiter, float]]] = {p: {} for p in rules.ORDER}
         self.services = {p: Service() for p in rules.ORDER}
+        self.rhythms = {p: Rhythm() for p in rules.ORDER}
         self.turns = Turns()
         self.charged: dict[Waiter, float] = {}  # calls that were given a turn and go on
         self.length = 0
 
-    def add(self, waiter: Waiter, until: float) -> None:
+    def add(self, waiter: Waiter, at: float, until: float) -> None:
         priority, tenant = waiter.want.priority, waiter.want.tenant
         queues = self.queues[priority]
         if not queues:
             self.turns.begins(priority)
+            self.rhythms[priority].begins(at)
         if tenant not in queues:
             self.services[priority].lift(tenant, queues)
             queues[tenant] = {}
@@ -75,13 +86,15 @@ class Line:
                 return True
         return False
 
-    def dispatched(self, waiter: Waiter) -> None:
+    def dispatched(self, waiter: Waiter, at: float) -> None:
         want = waiter.want
         service, queues = self.services[want.priority], self.queues[want.priority]
         tokens = self.charged[waiter] = rules.INPUT_WEIGHT * want.input_tokens
         if not self.length:
             return service.serve_at_once(want.tenant, tokens)
         self.turns.took(want.priority, self.waiting())
+        if queues:
+            self.rhythms[want.priority].had_turn(at)
         if want.tenant not in queues:
             service.lift(want.tenant, queues)
         service.charge(want.tenant, tokens)
@@ -116,7 +129,7 @@ class Waiting:
         counts = Counter(dict.fromkeys(rules.ORDER, 0))
         for line in self._lines.values():
             for priority, queues in line.queues.items():
-                counts[priority] += sum(map(len, queues.values()))
+                counts[priority] += sum(len(queue) for queue in queues.values())
         return counts
 
     def may_go(self, want: Want) -> bool:
@@ -127,21 +140,22 @@ class Waiting:
         rank = rules.ORDER.index(want.priority)
         return not any(line.queues[priority] for priority in rules.ORDER[: rank + 1])
 
-    def join(self, waiter: Waiter, pace: float | None) -> Queued | TooLate | Crowded:
-        """`pace`: how many calls a second its deployments end when they are busy, if known."""
+    def join(self, waiter: Waiter, pace: Pace | None) -> Queued | TooLate | Crowded:
+        """`pace`: that of the ends of calls while its deployments are busy, if known."""
         want, now = waiter.want, self._clock()
         line = self._line(want)
-        counts = line.counts()
-        expected = rules.expected_start_seconds(counts, want.priority, want.tenant, pace)
+        counts, is_first = line.counts(), not line.queues[want.priority]
+        own = None if is_first else line.rhythms[want.priority].pace(now)
+        start = rules.start(counts, want.priority, want.tenant, pace, own)
         limit = min(self._seconds_max, want.ends_by - now)
-        if expected is not None and expected > limit:
-            return TooLate(expected, limit)
+        if start is not None and start > limit:
+            return TooLate(start, limit)
         if line.length >= self._calls_max:
             place = rules.displaced(counts, want.priority, want.tenant)
             if place is None:
-                return Crowded(expected)
+                return Crowded(start)
             next(reversed(line.queues[place[0]][place[1]])).on_displaced()
-        line.add(waiter, now + limit)
+        line.add(waiter, now, now + limit)
         return Queued()
 
     def leave(self, waiter: Waiter) -> None:
@@ -150,7 +164,7 @@ class Waiting:
 
     def dispatched(self, waiter: Waiter) -> None:
         """It goes now, whether it waited or not: it counts as its tenant's from here."""
-        self._line(waiter.want).dispatched(waiter)
+        self._line(waiter.want).dispatched(waiter, self._clock())
 
     def progressed(self, waiter: Waiter, tokens: float) -> None:
         """What it has cost so far; an estimate is only lowered at the end."""

@@ -1,5 +1,6 @@
 """Who goes next, what a turn costs, and when a call would start: values in, values out."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +16,8 @@ OWED_MAX = 2.0  # turns; a debt that cannot be paid is not saved up
 INPUT_WEIGHT = 1.0
 CACHED_WEIGHT = 0.1  # else a tenant would be punished for what it spares the engine
 OUTPUT_WEIGHT = 2.0
+
+_99_PERCENT = 2.33  # standard deviations
 
 _TIERS: dict[str | None, Priority] = {
     "priority": Priority.INTERACTIVE,
@@ -50,9 +53,9 @@ class Queued:
 
 @dataclass(frozen=True)
 class TooLate:
-    """It would start after it gave up: better to say so at once."""
+    """It would most likely start after it gave up: better to say so at once."""
 
-    expected_seconds: float
+    start_seconds: float
     limit_seconds: float
 
 
@@ -60,7 +63,7 @@ class TooLate:
 class Crowded:
     """The queue is full, and nobody in it has to make room for this call."""
 
-    expected_seconds: float | None
+    start_seconds: float | None
 
 
 # --- what a call asks for -------------------------------------------------------------------
@@ -162,11 +165,76 @@ def cost(input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> f
 # --- whether it is worth it -----------------------------------------------------------------
 
 
+class Pace(NamedTuple):
+    """Seconds a turn, and their standard deviation, as a mean of some turns has it."""
+
+    seconds: float
+    spread_seconds: float = 0.0
+
+    def seconds_for(self, turns: float) -> float:
+        """As long as so many turns take at most, in 99 of 100 cases."""
+        # The turns to come are as uneven as those that were, and the mean of these is no truth.
+        uneven = math.sqrt(turns + turns * turns / Mean.LATEST)
+        return turns * self.seconds + _99_PERCENT * self.spread_seconds * uneven
+
+
+class Mean:
+    """Of the latest times; the first ones count alike, and a few are not enough to know."""
+
+    LATEST = 50
+    _ENOUGH = 5
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._mean = 0.0
+        self._variance = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._count += 1
+        weight = 1 / min(self._count, self.LATEST)
+        off = seconds - self._mean
+        self._mean += off * weight
+        self._variance = (1 - weight) * (self._variance + weight * off * off)
+
+    @property
+    def pace(self) -> Pace | None:
+        if self._count < self._ENOUGH:
+            return None
+        return Pace(self._mean, math.sqrt(self._variance))
+
+
+class Rhythm:
+    """How the turns of one priority follow each other while it waits."""
+
+    _REMEMBERED_SECONDS = 30.0  # so that a short pause does not let a crowd in
+
+    def __init__(self) -> None:
+        self._turn_at = -math.inf
+
+    def begins(self, at: float) -> None:
+        """It begins to wait. The pause before is not a time between turns."""
+        if at - self._turn_at > self._REMEMBERED_SECONDS:
+            self._between = Mean()
+            self._turns = 0
+            self._began_at = at
+        self._turn_at = at
+
+    def had_turn(self, at: float) -> None:
+        self._between.add(at - self._turn_at)
+        self._turns += 1
+        self._turn_at = at
+
+    def pace(self, at: float) -> Pace | None:
+        """Unknown before the first turn. A turn that is overdue says that they slow down."""
+        if not self._turns:
+            return None
+        pace = self._between.pace or Pace((at - self._began_at) / self._turns)
+        return pace._replace(seconds=max(pace.seconds, (pace.seconds + at - self._turn_at) / 2))
+
+
 def turns_until(waiting: Waiting, priority: Priority, tenant: int) -> float:
     """Turns to be given until a call of `tenant` that joins now has had its own."""
-    own = waiting[priority].get(tenant, 0)
-    others = sum(min(n, own + 1) for other, n in waiting[priority].items() if other != tenant)
-    turns = own + 1 + others
+    turns = _turns_inside(waiting[priority], tenant)
     rank = ORDER.index(priority)
     above = sum(sum(waiting[p].values()) for p in ORDER[:rank])
     below = sum(RESERVED[p] for p in ORDER[rank + 1 :] if waiting[p])
@@ -175,11 +243,25 @@ def turns_until(waiting: Waiting, priority: Priority, tenant: int) -> float:
     return turns / (1 - below)
 
 
-def expected_start_seconds(
-    waiting: Waiting, priority: Priority, tenant: int, pace: float | None
+def _turns_inside(counts: Mapping[int, int], tenant: int) -> int:
+    own = counts.get(tenant, 0)
+    return own + 1 + sum(min(n, own + 1) for other, n in counts.items() if other != tenant)
+
+
+def start(
+    waiting: Waiting, priority: Priority, tenant: int, pace: Pace | None, own: Pace | None
 ) -> float | None:
-    """`pace` is turns a second; None is unknown, and so is the answer."""
-    return turns_until(waiting, priority, tenant) / pace if pace else None
+    """Seconds within which 99 of 100 such calls would have started; None if nobody knows.
+
+    `pace` is that of all turns and `own` that of the priority's, since it waits: the first knows
+    nothing of the more urgent who are still to come, the second little in the beginning.
+    """
+    guesses = []
+    if pace:
+        guesses.append(pace.seconds_for(turns_until(waiting, priority, tenant)))
+    if own:
+        guesses.append(own.seconds_for(_turns_inside(waiting[priority], tenant)))
+    return max(guesses, default=None)
 
 
 def displaced(waiting: Waiting, priority: Priority, tenant: int) -> tuple[Priority, int] | None:

@@ -12,6 +12,7 @@ from control.gateway.routing.rules import (
     choose,
     slots_now,
 )
+from control.gateway.waiting.rules import Pace
 
 
 def option(name: str, weight: int = 100, *replicas: tuple[int, int, int]) -> Option:
@@ -78,24 +79,13 @@ def test_batch_leaves_a_tenth_and_at_least_one_slot(slots, batch):
     ("sizes", "pace"),
     [
         ([], None),
-        ([(0, 2.0)], None),
-        ([(4, 2.0)], 2.0),
-        ([(4, 2.0), (1, 0.5)], 4.0),
-        ([(4, 2.0), (0, None)], 2.0),
-        ([(4, 2.0), (1, None)], None),  # not known as long as one deployment's is not
+        ([(0, Pace(2.0))], None),
+        ([(4, Pace(2.0, 1.0))], Pace(0.5, 0.25)),
+        ([(4, Pace(2.0, 1.0)), (1, Pace(0.5))], Pace(0.25, 0.125)),  # the more uneven of two
+        ([(4, Pace(2.0)), (0, None)], Pace(0.5)),
+        ([(4, Pace(2.0)), (1, None)], None),  # not known as long as one deployment's is not
+        ([(4, Pace(0.0))], None),
     ],
 )
-def test_the_pace_is_slots_by_the_time_that_calls_hold_one(sizes, pace):
+def test_calls_end_as_slots_and_the_time_that_they_hold_one_say(sizes, pace):
     assert rules.pace(sizes) == pace
-
-
-def test_a_mean_is_known_after_a_few_values_and_follows_the_latest():
-    mean = rules.Mean()
-    for _ in range(4):
-        mean.add(1.0)
-    assert mean.value is None
-    mean.add(6.0)
-    assert mean.value == 2.0
-    for _ in range(200):
-        mean.add(9.0)
-    assert mean.value == pytest.approx(9.0, abs=0.01)

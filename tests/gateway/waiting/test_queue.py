@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from control.gateway.waiting import rules
 from control.gateway.waiting.queue import Waiting
-from control.gateway.waiting.rules import Crowded, Queued, TooLate, Want
+from control.gateway.waiting.rules import Crowded, Pace, Queued, TooLate, Want
 from control.states import Priority
 
 INTERACTIVE, STANDARD, BATCH = rules.ORDER
@@ -27,7 +27,7 @@ class Room:
         pool, ends_by = more.get("pool", "d"), more.get("ends_by", NEVER)
         return Waiter(self, name, Want(frozenset([pool]), priority, tenant, tokens, ends_by))
 
-    def join(self, name: str, *given, pace: float | None = None, **more) -> "Waiter":
+    def join(self, name: str, *given, pace: Pace | None = None, **more) -> "Waiter":
         waiter = self.waiter(name, *given, **more)
         waiter.decision = self.waiting.join(waiter, pace)
         return waiter
@@ -122,18 +122,31 @@ def test_large_calls_get_fewer_turns_and_what_was_used_counts_in_the_end():
 def test_a_call_that_would_start_too_late_is_refused_at_arrival():
     room = Room()
     assert room.join("nobody knows", pace=None).decision == Queued()
-    assert room.join("in 4 s", pace=0.5).decision == Queued()
-    assert room.join("in 12 s", pace=0.25).decision == TooLate(12.0, 10)
-    assert room.join("wanted in 5 s", pace=0.5, ends_by=105).decision == TooLate(6.0, 5)
-    assert room.join("of another", tenant=2, pace=0.25).decision == Queued()
-    assert room.join("more urgent", INTERACTIVE, pace=0.25).decision == Queued()
+    assert room.join("in 4 s", pace=Pace(2.0)).decision == Queued()
+    assert room.join("in 12 s", pace=Pace(4.0)).decision == TooLate(12.0, 10)
+    assert room.join("wanted in 5 s", pace=Pace(2.0), ends_by=105).decision == TooLate(6.0, 5)
+    assert room.join("of another", tenant=2, pace=Pace(4.0)).decision == Queued()
+    assert room.join("more urgent", INTERACTIVE, pace=Pace(4.0)).decision == Queued()
     assert len(room.waiting) == 4
+
+
+def test_a_priority_that_gets_few_turns_is_measured_by_these():
+    """The urgent that keep coming do not wait long enough to be counted."""
+    room = Room(calls_max=1000)
+    for n in range(5):
+        assert room.join(f"plain {n}", pace=Pace(0.5)).decision == Queued()
+    for _ in range(3):
+        room.now += 3
+        room.waiting.leave(room.join("urgent", INTERACTIVE))
+        room.free(1)
+    assert room.join("plain 5", pace=Pace(0.5)).decision == Queued()  # in 9 s
+    assert room.join("plain 6", pace=Pace(0.5)).decision == TooLate(12.0, 10)
 
 
 def test_a_full_queue_makes_room_for_who_has_more_right_to_it():
     room = Room(calls_max=4)
     flood = [room.join(f"flood {n}") for n in range(4)]
-    assert room.join("flood 4", pace=1).decision == Crowded(5.0)
+    assert room.join("flood 4", pace=Pace(1.0)).decision == Crowded(5.0)
     for tenant in (2, 3):
         assert room.join(f"of {tenant}", tenant=tenant).decision == Queued()
     assert [waiter.end for waiter in flood] == ["", "", "displaced", "displaced"]

@@ -1,4 +1,4 @@
-"""Turns, service, expected starts: the rules of CONVENTIONS 6.5 to 6.8, without a clock."""
+"""Whose turn it is, and what it costs: the rules of CONVENTIONS 6.5 to 6.7, without a clock."""
 
 import pytest
 from hypothesis import given
@@ -6,11 +6,14 @@ from hypothesis import strategies as st
 
 from control.gateway import errors
 from control.gateway.waiting import rules
-from control.gateway.waiting.rules import OWED_MAX, RESERVED, Service, Turns
-from control.states import Priority
+from control.gateway.waiting.rules import (
+    OWED_MAX,
+    RESERVED,
+    Service,
+    Turns,
+)
 
 INTERACTIVE, STANDARD, BATCH = rules.ORDER
-NOBODY = {INTERACTIVE: {}, STANDARD: {}, BATCH: {}}
 
 
 @pytest.mark.parametrize(
@@ -193,58 +196,3 @@ def test_idling_is_never_credit(before):
     least = min((service._had[tenant] for tenant in waiting), default=0.0)
     service.lift(99, waiting)
     assert service._had[99] == least
-
-
-# --- expected start ---
-
-
-@pytest.mark.parametrize(
-    ("waiting", "priority", "turns"),
-    [
-        ({}, STANDARD, 1),
-        ({STANDARD: {1: 4}}, STANDARD, 5),  # behind its own
-        ({STANDARD: {2: 100}}, STANDARD, 2),  # a flood of another costs it one turn
-        ({STANDARD: {1: 1, 2: 1, 3: 100}}, STANDARD, 5),
-        ({INTERACTIVE: {2: 3}}, STANDARD, 4),
-        ({INTERACTIVE: {2: 1000}}, STANDARD, 1 / 0.15),  # its reserved share
-        ({STANDARD: {2: 1000}}, BATCH, 1 / 0.05),
-        ({BATCH: {2: 1000}}, STANDARD, 1 / 0.95),
-        ({STANDARD: {2: 9}, BATCH: {2: 9}}, INTERACTIVE, 1 / 0.8),
-    ],
-)
-def test_how_many_turns_come_first(waiting, priority, turns):
-    waiting = NOBODY | waiting
-    assert rules.turns_until(waiting, priority, tenant=1) == pytest.approx(turns)
-    assert rules.expected_start_seconds(waiting, priority, 1, 2.0) == pytest.approx(turns / 2)
-    assert rules.expected_start_seconds(waiting, priority, 1, None) is None
-
-
-@pytest.mark.parametrize(
-    ("waiting", "priority", "who"),
-    [
-        ({STANDARD: {1: 9}}, STANDARD, None),  # its own
-        ({STANDARD: {1: 4, 2: 5}}, STANDARD, None),  # they would only change places
-        ({STANDARD: {1: 4, 2: 6}}, STANDARD, (STANDARD, 2)),
-        ({STANDARD: {2: 9}, BATCH: {1: 1}}, STANDARD, (BATCH, 1)),
-        ({STANDARD: {2: 9}, BATCH: {1: 1}}, INTERACTIVE, (BATCH, 1)),
-        ({INTERACTIVE: {2: 9}}, STANDARD, None),
-        ({INTERACTIVE: {2: 9}, STANDARD: {2: 9}}, BATCH, None),
-    ],
-)
-def test_who_makes_room_in_a_full_queue(waiting, priority, who):
-    assert rules.displaced(NOBODY | waiting, priority, tenant=1) == who
-
-
-@given(
-    st.fixed_dictionaries(
-        {p: st.dictionaries(st.integers(1, 5), st.integers(1, 40), max_size=4) for p in Priority}
-    ),
-    st.sampled_from(rules.ORDER),
-    st.integers(1, 5),
-)
-def test_one_more_that_waits_never_makes_a_start_earlier(waiting, priority, tenant):
-    before = rules.turns_until(waiting, priority, tenant)
-    mine = waiting[priority]
-    after = waiting | {priority: mine | {tenant: mine.get(tenant, 0) + 1}}
-    assert rules.turns_until(after, priority, tenant) >= before + 1
-    assert before >= 1
