@@ -19,6 +19,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 VERSION = "0.1.0"
 BASE_DIR = Path(__file__).resolve().parent.parent
+PATH_CHARACTERS_MAX = 200  # folders and files are made below; a node's row holds 255
 
 
 def _number(
@@ -50,6 +51,16 @@ def _object(name: str) -> dict:
 def _log_level() -> str:
     given, known = os.environ.get("WEIR_LOG_LEVEL") or "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")
     return given if given in known else sys.exit(f"WEIR_LOG_LEVEL is {given!r}: use one of {known}")
+
+
+def _folder(name: str, default: Path) -> Path:
+    """Absolute from here on, also for what we start: it runs in another folder."""
+    path = Path(os.environ.get(name) or default).absolute()
+    if len(str(path)) > PATH_CHARACTERS_MAX:
+        sys.exit(f"{name} is longer than {PATH_CHARACTERS_MAX} characters: choose a shorter path")
+    if os.environ.get(name):
+        os.environ[name] = str(path)
+    return path
 
 
 def _secret(home: Path) -> bytes:
@@ -118,7 +129,7 @@ def _database(url: str) -> dict:
 
 # --- where this instance lives -------------------------------------------------------------
 
-WEIR_HOME = Path(os.environ.get("WEIR_HOME") or BASE_DIR / ".weir").absolute()
+WEIR_HOME = _folder("WEIR_HOME", BASE_DIR / ".weir")
 WEIR_SECRET = _secret(WEIR_HOME)
 WEIR_CONNECTIONS = _connections(WEIR_HOME)
 WEIR_BIND = os.environ.get("WEIR_BIND") or WEIR_CONNECTIONS.get("bind", "127.0.0.1")
@@ -134,8 +145,8 @@ WEIR_GATEWAY_LIMITS = _object("WEIR_GATEWAY_LIMITS")
 WEIR_METRICS_PORT = _port("WEIR_METRICS_PORT", WEIR_CONNECTIONS.get("metrics_port", 0), 0)
 WEIR_NODE_NAME = os.environ.get("WEIR_NODE_NAME") or socket.gethostname().split(".")[0].lower()
 WEIR_NODE_ADDRESS = os.environ.get("WEIR_NODE_ADDRESS") or "127.0.0.1"
-WEIR_RUNTIMES = Path(os.environ.get("WEIR_RUNTIMES") or WEIR_HOME / "runtimes").absolute()
-WEIR_WEIGHTS = Path(os.environ.get("WEIR_WEIGHTS") or WEIR_HOME / "weights").absolute()
+WEIR_RUNTIMES = _folder("WEIR_RUNTIMES", WEIR_HOME / "runtimes")
+WEIR_WEIGHTS = _folder("WEIR_WEIGHTS", WEIR_HOME / "weights")
 WEIR_ENGINE_PYTHON = os.environ.get("WEIR_ENGINE_PYTHON", "")
 WEIR_ALLOW_STUB = os.environ.get("WEIR_ALLOW_STUB") == "1"
 # Below ip_local_port_range, so that no outgoing connection can sit on an engine's port.
@@ -275,6 +286,7 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TIMEZONE = "UTC"
 CELERY_INCLUDE = ["control.periodic", "control.fleet.node_tasks"]
 
+_CALM = ("django.channels.server", "httpx", "httpcore", "celery", "kombu", "uvicorn.access")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -282,12 +294,7 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": _log_level()},
     "loggers": {
-        "django.channels.server": {"level": "WARNING"},
-        "httpx": {"level": "WARNING"},
-        "httpcore": {"level": "WARNING"},
-        "celery": {"level": "WARNING"},
-        "kombu": {"level": "WARNING"},
+        **dict.fromkeys(_CALM, {"level": "WARNING"}),
         "psycopg.pool": {"level": "ERROR"},
-        "uvicorn.access": {"level": "WARNING"},
     },
 }

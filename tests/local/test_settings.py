@@ -19,6 +19,7 @@ from tests.servers import ROOT
         ("status", "WEIR_LOG_LEVEL", "loud", "WEIR_LOG_LEVEL is 'loud': use one of ('DEBUG', "),
         ("status", "WEIR_HOME", "/dev/null", "cannot use /dev/null: "),
         ("up", "WEIR_HOME", "/proc/weir", "cannot use /proc/weir: "),
+        ("up", "WEIR_HOME", "/tmp/" + "x/" * 100, "longer than 200 characters: choose a shorter"),
         ("up", "WEIR_DATABASE_URL", "postgresql://u@h:x/weir", "WEIR_DATABASE_URL: Port could"),
         ("status", "WEIR_GATEWAY_LIMITS", "{x", "WEIR_GATEWAY_LIMITS is '{x': no JSON object"),
         ("gateway", "WEIR_GATEWAY_LIMITS", '{"x": 1}', "WEIR_GATEWAY_LIMITS names 'x'"),
@@ -33,3 +34,16 @@ def test_a_setting_that_cannot_be_is_named(command, name, value, said):
     assert done.returncode == 1
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_relative_home_is_the_same_for_what_runs_in_another_folder(tmp_path):
+    """Children of `weir up` run in the program's own folder."""
+    code = (
+        "import subprocess, sys; from console import settings; print(settings.WEIR_HOME);"
+        "child = 'from console import settings; print(settings.WEIR_HOME)';"
+        "subprocess.run([sys.executable, '-c', child], cwd=settings.BASE_DIR, check=True)"
+    )
+    environment = {**os.environ, "WEIR_HOME": "home", "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-u", "-c", code]
+    said = subprocess.check_output(argv, env=environment, cwd=tmp_path, text=True, timeout=60)
+    assert said.split() == [str(tmp_path / "home")] * 2

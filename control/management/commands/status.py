@@ -9,15 +9,14 @@ import psutil
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseError
-from redis.exceptions import RedisError
 
 from control.fleet import facts as fleet
 from control.management.local.home import Home
 from control.management.shell import database_away, require_database
 from control.routes import facts as routes
 from control.states import REPLICA_BEFORE_READY
+from control.telemetry import store
 from control.telemetry.messages import GATEWAY, GatewaySample
-from control.telemetry.store import Store
 from control.tenancy import facts as tenancy
 
 READY, FAILED, STARTING = 0, 1, 3
@@ -132,14 +131,9 @@ def _age(answer: httpx.Response) -> float | None:
 
 def _gateways() -> list[GatewaySample]:
     """Workers heard in the last seconds; none when Valkey is away."""
-    store = Store()
-    try:
-        found = store.latest(store.subjects(GATEWAY))
-    except (RedisError, OSError):
-        return []
-    finally:
-        store.close()
-    return [sample for sample in found.values() if isinstance(sample, GatewaySample)]
+    return [
+        sample for sample in store.heard(kind=GATEWAY).values() if isinstance(sample, GatewaySample)
+    ]
 
 
 def _as_json(status: dict) -> str:
