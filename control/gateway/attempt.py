@@ -7,6 +7,7 @@ from control.gateway.errors import Refusal
 from control.gateway.relay import Piece, Reader
 from control.gateway.routing.replicas import Live
 from control.gateway.shared import Shared
+from control.gateway.waiting.rules import Want
 from control.gateway.wire import Ask
 from control.states import Outcome, TokensSource
 
@@ -19,6 +20,7 @@ class Caller(Protocol):
     """The call that tries. `on_ended` or `on_refusal` comes last, and once."""
 
     id: str
+    want: Want
 
     def on_pieces(self, pieces: list[Piece]) -> None: ...
 
@@ -58,7 +60,7 @@ class Attempt:
                 body,
             ]
         )
-        self._shared.replicas.took(self.live)
+        self._shared.replicas.took(self.live, self._caller.want.priority)
         self._sending = self.live.pool.send(self, self._request)
 
     def abort(self) -> None:
@@ -205,4 +207,7 @@ class Attempt:
     def _leave(self) -> None:
         if not self._over:
             self._over = True
-            self._shared.replicas.gave_back(self.live)
+            replicas = self._shared.replicas
+            replicas.gave_back(self.live, self._caller.want.priority)
+            if self.reached:
+                replicas.held(self.live, self._shared.clock.now() - self._sent_at)

@@ -13,6 +13,9 @@ from control.gateway.relay import Piece
 from control.gateway.routing.replicas import Live
 from control.gateway.routing.rules import Full, NoneReady
 from control.gateway.shared import Shared
+from control.gateway.waiting import answers as waiting
+from control.gateway.waiting.rules import Queued, cost
+from control.gateway.waiting.wants import want_of
 from control.routes.snapshot import Identity, RouteInfo
 from control.states import Outcome
 
@@ -34,8 +37,10 @@ class Call:
         self.id = request.id
         self.ended = False
         self._identity: Identity = request.identity
-        self._received_at = request.received_at
-        self._journal = Journal(shared, self.id, request, route.name, ask)
+        self.want = want_of(
+            request, route, shared.limits, tier=ask.service_tier, input_tokens=ask.input_estimate
+        )
+        self._journal = Journal(shared, request, route.name, ask, self.want.priority)
         self._shared = shared
         self._connection = connection
         self._ask = ask
@@ -46,6 +51,7 @@ class Call:
         self._attempt: Attempt | None = None
         self._tried: frozenset[int] = frozenset()
         self._attempts = 0
+        self._waits_since: float | None = None
         self._may_retry = True
         self._held: list[Piece] = []
         self._delivery = Delivery(connection, shared.limits)
@@ -70,35 +76,58 @@ class Call:
             self._refuse(answers.refusal_of(answer, self._route.name), answers.headers_of(answer))
             return
         self._taken = answer
-        if not self._shared.waiting.is_empty(self._route.name) or not self.on_turn():
+        if not self._shared.waiting.may_go(self.want) or not self.on_turn():
             self._wait()
 
     def _wait(self) -> None:
-        if not self._shared.waiting.join(self._route.name, self):
-            self.on_patience_ended()
+        shared = self._shared
+        decision = shared.waiting.join(self, shared.replicas.pace(self._route))
+        if isinstance(decision, Queued):
+            self._waits_since = shared.clock.now()
+        else:
+            shared.tally.add("refused_at_arrival_total", priority=self.want.priority)
+            self._refuse(waiting.refusal_of(decision, self._route.name))
 
     def on_turn(self) -> bool:
+        if self._is_past_deadline():
+            self.on_patience_ended()
+            return True
         choice = self._choose()
         if isinstance(choice, Full):
             return False
-        self._shared.waiting.leave(self._route.name, self)
         if isinstance(choice, NoneReady):
+            self._shared.waiting.leave(self)
             self._refuse(self._none_ready(choice))
         else:
+            self._shared.waiting.dispatched(self)
+            self._note_wait()
             self._dispatch(choice)
         return True
 
     def on_patience_ended(self) -> None:
-        self._refuse(
-            errors.Overloaded(
-                f"All replicas of '{self._route.name}' are busy. Please try again shortly.",
-                wait_seconds=2,
-            )
-        )
+        if self._is_past_deadline():
+            self._refuse(waiting.deadline_passed(), outcome=Outcome.DEADLINE)
+        else:
+            self.on_displaced()
+
+    def on_displaced(self) -> None:
+        self._refuse(waiting.busy(self._route.name))
+
+    def _is_past_deadline(self) -> bool:
+        return self._shared.clock.now() >= self.want.ends_by
+
+    def _note_wait(self) -> None:
+        if self._waits_since is not None:
+            waited = self._shared.clock.now() - self._waits_since
+            self._shared.tally.observe("wait_seconds", waited)
 
     def _choose(self) -> Live | Full | NoneReady:
-        tie = int(self.id[-16:], 16)
-        return self._shared.replicas.choose(self._route, tried=self._tried, tie=tie)
+        return self._shared.replicas.choose(
+            self._route,
+            tried=self._tried,
+            tie=int(self.id[-16:], 16),
+            priority=self.want.priority,
+        )
 
     def _none_ready(self, none: NoneReady) -> Refusal:
         name = self._route.name
@@ -165,7 +194,8 @@ class Call:
             self._delivery.send(errors.error_event(refusal), self._delivery.tokens, now)
             return self._finish(outcome)
         left = self._shared.limits.tries - self._attempts
-        if refusal.status >= 500 and left > 0 and self._may_retry:
+        may_retry = self._may_retry and left > 0 and not self._is_past_deadline()
+        if refusal.status >= 500 and may_retry:
             choice = self._choose()
             if isinstance(choice, Live):
                 return self._dispatch(choice)
@@ -201,10 +231,11 @@ class Call:
             self.end(Outcome.SLOW_CLIENT, 200)
         elif self._outcome or self._attempt is None:
             return
-        elif now - self._received_at > self._shared.limits.total_seconds:
-            self._stop(errors.UpstreamTimeout("The call took too long."), Outcome.DEADLINE)
+        elif now >= self.want.ends_by:
+            self._stop(waiting.deadline_passed(), Outcome.DEADLINE)
         else:
             self._delivery.keep_alive(now)
+            self._shared.waiting.progressed(self, self._cost(Outcome.COMPLETE))
             self._journal.progressed(self._attempt)
             self._attempt.sweep(now, has_content=self._first_token_at is not None)
 
@@ -222,10 +253,11 @@ class Call:
         self.ended = True
         shared = self._shared
         shared.calls.discard(self)
-        shared.waiting.leave(self._route.name, self)
+        shared.waiting.leave(self)
         shared.counters.release(self.id, self._checks)
         if self._attempt:
             self._attempt.abort()
+            shared.waiting.settled(self, self._cost(outcome))
             self._journal.closed(
                 self._attempt,
                 Ending(
@@ -249,13 +281,19 @@ class Call:
     ) -> None:
         if self._attempt is None:
             self._shared.count_refused(self._identity, refusal.code or "invalid_request")
-        self._connection.refuse(refusal, headers or self._headers())
+        self._connection.refuse(refusal, headers + self._headers())
         self.end(outcome, refusal.status)
 
     # --- inside ---
 
     def _headers(self) -> Headers:
         taken = self._taken
+        priority = ((b"x-weir-priority", self.want.priority.encode()),)
         if taken.limit is None:
-            return ()
-        return answers.ratelimit_headers(taken.limit, taken.remaining, taken.reset_seconds)
+            return priority
+        rate = answers.ratelimit_headers(taken.limit, taken.remaining, taken.reset_seconds)
+        return rate + priority
+
+    def _cost(self, outcome: Outcome) -> float:
+        usage, _ = self._attempt.tokens(outcome)
+        return cost(usage.input, usage.cached, usage.output)

@@ -9,7 +9,7 @@ from control.gateway.http1.request import Request
 from control.gateway.shared import Shared
 from control.gateway.wire import Ask
 from control.metering import spool
-from control.states import Outcome
+from control.states import Outcome, Priority
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +28,12 @@ class Ending(NamedTuple):
 
 
 class Journal:
-    def __init__(self, shared: Shared, call_id: str, request: Request, route: str, ask: Ask):
+    def __init__(
+        self, shared: Shared, request: Request, route: str, ask: Ask, priority: Priority
+    ) -> None:
         self._shared = shared
-        self._call_id = call_id
+        self._call_id = request.id
+        self._priority = priority  # the one it is served with
         self._identity = request.identity
         self._route = route
         self._ask = ask
@@ -94,7 +97,7 @@ class Journal:
             "replica_id": attempt.live.info.id,
             "endpoint": self._ask.endpoint,
             "stream": self._ask.stream,
-            "priority": identity.priority,
+            "priority": self._priority,
             "started_at": self._started_at,
         }
 

@@ -31,8 +31,9 @@ class Limits:
     slow_client_seconds: float = 30
     keep_alive_seconds: float = 15
 
-    waiting_calls: int = 200  # per route
+    waiting_calls: int = 200  # per set of deployments, which routes may share
     waiting_seconds: float = 10
+    deadline_ms: int = 600_000  # the latest that a caller may name
     loading_retry_seconds: float = 5
     counters_seconds: float = 0.5  # an answer of the shared counters
     lease_seconds: float = 10

@@ -223,7 +223,7 @@ def _sample(at: float, owner: str, report: Report, left: int) -> GatewaySample:
         at=at,
         owner=owner,
         in_flight=int(gauges.get("in_flight", 0)),
-        waiting=int(gauges.get("waiting", 0)),
+        waiting=int(metrics.sum_of(gauges, "waiting")),
         calls_total=int(metrics.sum_of(counters, "calls_total")),
         tokens_total=int(metrics.sum_of(counters, "tokens_total")),
         ttft_seconds_sum=counters.get("ttft_seconds_sum", 0.0),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from control.gateway import errors
+from control.gateway.waiting.rules import TIERS
 
 Check = Callable[[Any, str], None]
 
@@ -69,6 +70,14 @@ def _either(*options: tuple[type, Check]) -> Check:
     return check
 
 
+def _service_tier(value: Any, param: str) -> None:
+    _text(value, param)
+    if value not in TIERS:
+        raise errors.InvalidValue(
+            f"'{param}' must be one of {', '.join(sorted(TIERS))}.", param=param
+        )
+
+
 _ROLES = frozenset({"developer", "system", "user", "assistant", "tool", "function"})
 
 
@@ -111,6 +120,7 @@ _SAMPLING: dict[str, Check] = {
     "frequency_penalty": _number(-2, 2),
     "logit_bias": _object,
     "user": _text,
+    "service_tier": _service_tier,
     # What vLLM understands beyond OpenAI, none of it able to reach past the tenant's own call.
     "top_k": _whole(-1, 2**31),
     "min_p": _number(0, 1),
@@ -161,7 +171,6 @@ IGNORED = frozenset(
         "prompt_cache_key",
         "prompt_cache_retention",
         "safety_identifier",
-        "service_tier",
         "store",
         "verbosity",
     }

@@ -10,7 +10,7 @@ from control.gateway.admission.counters import Counters
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
 from control.gateway.routing.replicas import LiveReplicas
-from control.gateway.waiting import Waiting
+from control.gateway.waiting.queue import Waiting
 from control.metering.spool import Record, Refused
 from control.routes.snapshot import Identity
 

@@ -26,6 +26,7 @@ class Ask(msgspec.Struct):
     include_usage: bool  # the tenant asked for the usage chunk
     running_usage: bool  # the tenant asked for usage on every chunk
     choices: int
+    service_tier: str | None  # how urgent the tenant asks it to be; ours to act on
     max_tokens: int | None
     text_bytes: int
     fields: dict[str, Any]
@@ -60,6 +61,7 @@ def parse(endpoint: str, raw: bytes, *, depth_max: int) -> Ask:
         include_usage=options.get("include_usage") is True,
         running_usage=options.get("continuous_usage_stats") is True,
         choices=fields.get("n", 1) * _prompts(fields.get("prompt")),
+        service_tier=fields.pop("service_tier", None),
         max_tokens=fields.pop("max_completion_tokens", limit),
         text_bytes=text_bytes,
         fields=fields,

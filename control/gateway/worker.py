@@ -131,11 +131,11 @@ class Worker:
     def _report(self) -> None:
         """To the parent, which sums and publishes: one line, or none while it does not read."""
         gateway, calls = self._gateway, self._shared.calls
-        waiting = len(self._shared.waiting)
+        waiting = self._shared.waiting.by_priority()
         tally = self._shared.tally
         tally.gauges = {
-            "in_flight": len(calls) - waiting,
-            "waiting": waiting,
+            "in_flight": len(calls) - waiting.total(),
+            **{f'waiting{{priority="{name}"}}': count for name, count in waiting.items()},
             "connections": len(self._listener.connections),
             "snapshot_age_seconds": gateway.snapshot_age_seconds() or 0.0,
             "counters_shared": int(self._shared.counters.shared),

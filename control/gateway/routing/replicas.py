@@ -6,7 +6,9 @@ from control.gateway.http1.client import Pool
 from control.gateway.limits import Limits
 from control.gateway.routing import rules
 from control.gateway.routing.rules import Candidate, Chosen, Full, NoneReady, Option
+from control.gateway.waiting.rules import Mean, Pace
 from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
+from control.states import Priority
 
 READY = "ready"
 
@@ -19,6 +21,7 @@ class Live:
         self.key = key
         self.pool = pool
         self.in_flight = 0
+        self.batch_in_flight = 0  # of those
         self.failures = 0  # in all, of calls
         self.slow = 0  # first-byte timeouts in a row
         self.ejected_until = 0.0
@@ -32,6 +35,7 @@ class LiveReplicas:
         self._clock = clock
         self._live: dict[int, Live] = {}
         self._ready: dict[str, list[Live]] = {}  # by deployment
+        self._held_seconds: dict[str, Mean] = {}  # of a slot by a call, by deployment
 
     def swap(self, replicas: Replicas, keys: Mapping[int, str]) -> None:
         """A replica that stays the same launch keeps its connections and its health."""
@@ -49,14 +53,17 @@ class LiveReplicas:
             if live.get(id_) is not gone:
                 gone.pool.close()
         self._live, self._ready = live, ready
+        still = {info.deployment for info in replicas.replicas}
+        self._held_seconds = {d: mean for d, mean in self._held_seconds.items() if d in still}
 
     def choose(
-        self, route: RouteInfo, *, tried: frozenset[int], tie: int
+        self, route: RouteInfo, *, tried: frozenset[int], tie: int, priority: Priority
     ) -> Live | Full | NoneReady:
         """`tried` ones are not tried again."""
+        batch = priority is Priority.BATCH
         options = [
-            Option(target.deployment, target.weight, self._candidates(target.deployment, tried))
-            for target in route.targets
+            Option(t.deployment, t.weight, self._candidates(t.deployment, tried, batch))
+            for t in route.targets
         ]
         match rules.choose(options, tie):
             case Chosen(replica_id=id_):
@@ -67,11 +74,31 @@ class LiveReplicas:
     def any_ready(self, route: RouteInfo) -> bool:
         return any(self._ready.get(target.deployment) for target in route.targets)
 
-    def took(self, live: Live) -> None:
-        live.in_flight += 1
+    def pace(self, route: RouteInfo) -> Pace | None:
+        """Of the ends of calls while all slots of its replicas are taken; None if unknown."""
+        now = self._clock()
+        sizes = []
+        for target in route.targets:
+            if target.weight > 0:
+                ready = self._ready.get(target.deployment, ())
+                mean = self._held_seconds.get(target.deployment)
+                up = [live for live in ready if live.ejected_until <= now]
+                # One on trial takes a single call now, but all of its slots once that succeeds.
+                slots = sum([max(live.info.slots // self._processes, 1) for live in up])
+                sizes.append((slots, mean.pace if mean else None))
+        return rules.pace(sizes)
 
-    def gave_back(self, live: Live) -> None:
+    def took(self, live: Live, priority: Priority) -> None:
+        live.in_flight += 1
+        live.batch_in_flight += priority is Priority.BATCH
+
+    def gave_back(self, live: Live, priority: Priority) -> None:
         live.in_flight -= 1
+        live.batch_in_flight -= priority is Priority.BATCH
+
+    def held(self, live: Live, seconds: float) -> None:
+        """A call that the engine has seen kept a slot so long."""
+        self._held_seconds.setdefault(live.info.deployment, Mean()).add(seconds)
 
     def succeeded(self, live: Live) -> None:
         live.slow = 0
@@ -108,15 +135,22 @@ class LiveReplicas:
         live.ejected_until = self._clock() + self._limits.eject_seconds
         live.on_trial = True
 
-    def _candidates(self, deployment: str, tried: frozenset[int]) -> tuple[Candidate, ...]:
+    def _candidates(
+        self, deployment: str, tried: frozenset[int], batch: bool
+    ) -> tuple[Candidate, ...]:
         now = self._clock()
         return tuple(
             [
-                Candidate(live.info.id, self._slots(live, now), live.in_flight)
+                self._candidate(live, self._slots(live, now), batch)
                 for live in self._ready.get(deployment, ())
                 if live.info.id not in tried
             ]
         )
+
+    def _candidate(self, live: Live, slots: int, batch: bool) -> Candidate:
+        if batch and live.batch_in_flight >= rules.batch_slots(slots):
+            return Candidate(live.info.id, slots, max(slots, live.in_flight))  # full for batch
+        return Candidate(live.info.id, slots, live.in_flight)
 
     def _slots(self, live: Live, now: float) -> int:
         return rules.slots_now(

@@ -1,8 +1,11 @@
 """Which replica serves a call: a target by weight, then the least loaded of its replicas."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
+
+from control.gateway.waiting.rules import Pace
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -50,6 +53,27 @@ def choose(options: list[Option], tie: int) -> Chosen | Full | NoneReady:
     least = min([replica.in_flight / replica.slots for replica in free])
     equal = [replica for replica in free if replica.in_flight / replica.slots == least]
     return Chosen(option.deployment, equal[(tie >> 16) % len(equal)].id)
+
+
+def batch_slots(slots: int) -> int:
+    """What batch may take of them: the rest is a floor that more urgent calls always find."""
+    return slots - max(slots // 10, 1) if slots > 1 else slots
+
+
+def pace(sizes: Iterable[tuple[int, Pace | None]]) -> Pace | None:
+    """Seconds from one end of a call to the next while all slots are taken.
+
+    `sizes` are slots, and how long a call holds one. Not from the ends of the last seconds: as
+    long as slots are free, those say how much was asked.
+    """
+    ends, spread = 0.0, 0.0
+    for slots, held in sizes:
+        if slots and not (held and held.seconds):
+            return None
+        if slots:
+            ends += slots / held.seconds
+            spread = max(spread, held.spread_seconds / held.seconds)
+    return Pace(1 / ends, spread / ends) if ends else None
 
 
 def slots_now(slots: int, processes: int, *, ejected: bool, on_trial: bool) -> int:

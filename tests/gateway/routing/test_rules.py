@@ -2,6 +2,7 @@
 
 import pytest
 
+from control.gateway.routing import rules
 from control.gateway.routing.rules import (
     Candidate,
     Chosen,
@@ -11,6 +12,7 @@ from control.gateway.routing.rules import (
     choose,
     slots_now,
 )
+from control.gateway.waiting.rules import Pace
 
 
 def option(name: str, weight: int = 100, *replicas: tuple[int, int, int]) -> Option:
@@ -64,3 +66,26 @@ def test_a_process_takes_its_share_and_proves_a_replica_with_one_call(
     slots, processes, ejected, on_trial, now
 ):
     assert slots_now(slots, processes, ejected=ejected, on_trial=on_trial) == now
+
+
+@pytest.mark.parametrize(
+    ("slots", "batch"), [(0, 0), (1, 1), (2, 1), (9, 8), (20, 18), (64, 58), (1000, 900)]
+)
+def test_batch_leaves_a_tenth_and_at_least_one_slot(slots, batch):
+    assert rules.batch_slots(slots) == batch
+
+
+@pytest.mark.parametrize(
+    ("sizes", "pace"),
+    [
+        ([], None),
+        ([(0, Pace(2.0))], None),
+        ([(4, Pace(2.0, 1.0))], Pace(0.5, 0.25)),
+        ([(4, Pace(2.0, 1.0)), (1, Pace(0.5))], Pace(0.25, 0.125)),  # the more uneven of two
+        ([(4, Pace(2.0)), (0, None)], Pace(0.5)),
+        ([(4, Pace(2.0)), (1, None)], None),  # not known as long as one deployment's is not
+        ([(4, Pace(0.0))], None),
+    ],
+)
+def test_calls_end_as_slots_and_the_time_that_they_hold_one_say(sizes, pace):
+    assert rules.pace(sizes) == pace

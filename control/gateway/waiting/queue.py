@@ -1,0 +1,226 @@
+"""Calls for which no slot is free: by priority, fair between tenants, only while it is worth it."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from control.gateway.waiting import rules
+from control.gateway.waiting.rules import (
+    Crowded,
+    Pace,
+    Queued,
+    Rhythm,
+    Service,
+    TooLate,
+    Turns,
+    Want,
+)
+from control.states import Priority
+
+
+class Waiter(Protocol):
+    want: Want
+
+    def on_turn(self) -> bool:
+        """Try to go now; False leaves the call where it waits."""
+
+    def on_patience_ended(self) -> None: ...
+
+    def on_displaced(self) -> None:
+        """The queue is full, and another call has more right to this one's place."""
+
+
+class Line:
+    """The calls that wait for one set of deployments, and what tenants have had of these."""
+
+    def __init__(self) -> None:
+        # By priority and tenant, as they came, with the end of their patience.
+        self.queues: dict[Priority, dict[int, dict[Waiter, float]]] = {p: {} for p in rules.ORDER}
+        self.services = {p: Service() for p in rules.ORDER}
+        self.rhythms = {p: Rhythm() for p in rules.ORDER}
+        self.turns = Turns()
+        self.charged: dict[Waiter, float] = {}  # calls that were given a turn and go on
+        self.length = 0
+
+    def add(self, waiter: Waiter, at: float, until: float) -> None:
+        priority, tenant = waiter.want.priority, waiter.want.tenant
+        queues = self.queues[priority]
+        if not queues:
+            self.turns.begins(priority)
+            self.rhythms[priority].begins(at)
+        if tenant not in queues:
+            self.services[priority].lift(tenant, queues)
+            queues[tenant] = {}
+        queues[tenant][waiter] = until
+        self.length += 1
+
+    def remove(self, waiter: Waiter) -> None:
+        priority, tenant = waiter.want.priority, waiter.want.tenant
+        queues = self.queues[priority]
+        queue = queues.get(tenant)
+        if queue is None or queue.pop(waiter, None) is None:
+            return
+        self.length -= 1
+        if not queue:
+            del queues[tenant]
+            if not queues:
+                self.services[priority].left(tenant)
+
+    def waiting(self) -> list[Priority]:
+        return [priority for priority in rules.ORDER if self.queues[priority]]
+
+    def counts(self) -> rules.Waiting:
+        return {
+            priority: {tenant: len(queue) for tenant, queue in queues.items()}
+            for priority, queues in self.queues.items()
+        }
+
+    def offer(self) -> bool:
+        """A turn for the first who can use it; False if nobody can."""
+        for priority in self.turns.order(self.waiting()):
+            queues = self.queues[priority]
+            if not queues:
+                continue  # those asked before made them leave
+            tenant = self.services[priority].least(queues)
+            if next(iter(queues[tenant])).on_turn():
+                return True
+        return False
+
+    def dispatched(self, waiter: Waiter, at: float) -> None:
+        want = waiter.want
+        service, queues = self.services[want.priority], self.queues[want.priority]
+        tokens = self.charged[waiter] = rules.INPUT_WEIGHT * want.input_tokens
+        if not self.length:
+            return service.serve_at_once(want.tenant, tokens)
+        self.turns.took(want.priority, self.waiting())
+        if queues:
+            self.rhythms[want.priority].had_turn(at)
+        if want.tenant not in queues:
+            service.lift(want.tenant, queues)
+        service.charge(want.tenant, tokens)
+        self.remove(waiter)
+        if not queues:
+            service.left(want.tenant)
+        return None
+
+    def charge(self, waiter: Waiter, tokens: float) -> None:
+        """Its cost is `tokens` in all."""
+        before = self.charged.get(waiter)
+        if before is not None:
+            self.charged[waiter] = tokens
+            self.services[waiter.want.priority].charge(waiter.want.tenant, tokens - before)
+
+
+class Waiting:
+    """One line per set of deployments. Their order rotates, so that none is always asked first."""
+
+    def __init__(self, *, calls_max: int, seconds_max: float, clock: Callable[[], float]) -> None:
+        self._lines: OrderedDict[frozenset[str], Line] = OrderedDict()
+        self._calls_max = calls_max
+        self._seconds_max = seconds_max
+        self._clock = clock
+        self._advancing = False
+        self._again = False
+
+    def __len__(self) -> int:
+        return sum(line.length for line in self._lines.values())
+
+    def by_priority(self) -> Counter[Priority]:
+        counts = Counter(dict.fromkeys(rules.ORDER, 0))
+        for line in self._lines.values():
+            for priority, queues in line.queues.items():
+                counts[priority] += sum(len(queue) for queue in queues.values())
+        return counts
+
+    def may_go(self, want: Want) -> bool:
+        """Nobody waits who would have to go first."""
+        line = self._lines.get(want.pool)
+        if line is None or not line.length:
+            return True
+        rank = rules.ORDER.index(want.priority)
+        return not any(line.queues[priority] for priority in rules.ORDER[: rank + 1])
+
+    def join(self, waiter: Waiter, pace: Pace | None) -> Queued | TooLate | Crowded:
+        """`pace`: that of the ends of calls while its deployments are busy, if known."""
+        want, now = waiter.want, self._clock()
+        line = self._line(want)
+        counts, is_first = line.counts(), not line.queues[want.priority]
+        own = None if is_first else line.rhythms[want.priority].pace(now)
+        start = rules.start(counts, want.priority, want.tenant, pace, own)
+        limit = min(self._seconds_max, want.ends_by - now)
+        if start is not None and start > limit:
+            return TooLate(start, limit)
+        if line.length >= self._calls_max:
+            place = rules.displaced(counts, want.priority, want.tenant)
+            if place is None:
+                return Crowded(start)
+            next(reversed(line.queues[place[0]][place[1]])).on_displaced()
+        line.add(waiter, now, now + limit)
+        return Queued()
+
+    def leave(self, waiter: Waiter) -> None:
+        if line := self._lines.get(waiter.want.pool):
+            line.remove(waiter)
+
+    def dispatched(self, waiter: Waiter) -> None:
+        """It goes now, whether it waited or not: it counts as its tenant's from here."""
+        self._line(waiter.want).dispatched(waiter, self._clock())
+
+    def progressed(self, waiter: Waiter, tokens: float) -> None:
+        """What it has cost so far; an estimate is only lowered at the end."""
+        line = self._lines.get(waiter.want.pool)
+        if line and tokens > line.charged.get(waiter, tokens):
+            line.charge(waiter, tokens)
+
+    def settled(self, waiter: Waiter, tokens: float) -> None:
+        if line := self._lines.get(waiter.want.pool):
+            line.charge(waiter, tokens)
+            line.charged.pop(waiter, None)
+
+    def advance(self) -> None:
+        """A slot may be free: let those go whose turn it is, one of each line after the other."""
+        for line in self._lines.values():
+            if line.length:
+                return self._advance()
+        return None
+
+    def _advance(self) -> None:
+        self._again = True
+        if self._advancing:
+            return  # a turn has ended at once: the loop below goes round once more
+        self._advancing = True
+        try:
+            while self._again:
+                self._again = False
+                for pool, line in tuple(self._lines.items()):
+                    if line.length and line.offer():
+                        self._again = True
+                        self._lines.move_to_end(pool)
+        finally:
+            self._advancing = False
+
+    def sweep(self, now: float) -> None:
+        for pool, line in tuple(self._lines.items()):
+            for waiter in _impatient(line, now):
+                waiter.on_patience_ended()
+            if not line.length and not line.charged:
+                del self._lines[pool]  # nothing is contended: what tenants had is forgotten
+                continue
+            for priority, service in line.services.items():
+                service.forget(line.queues[priority])
+
+    def _line(self, want: Want) -> Line:
+        line = self._lines.get(want.pool)
+        if line is None:
+            line = self._lines[want.pool] = Line()
+        return line
+
+
+def _impatient(line: Line, now: float) -> list[Waiter]:
+    return [
+        waiter
+        for queues in line.queues.values()
+        for queue in queues.values()
+        for waiter, until in queue.items()
+        if until <= now
+    ]

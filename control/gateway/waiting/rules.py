@@ -1,0 +1,279 @@
+"""Who goes next, what a turn costs, and when a call would start: values in, values out."""
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from control.gateway import errors
+from control.states import Priority
+
+ORDER = (Priority.INTERACTIVE, Priority.STANDARD, Priority.BATCH)  # the most urgent first
+# Of the turns given while it waits: what a priority gets however much waits above it.
+RESERVED = {Priority.STANDARD: 0.15, Priority.BATCH: 0.05}
+OWED_MAX = 2.0  # turns; a debt that cannot be paid is not saved up
+
+INPUT_WEIGHT = 1.0
+CACHED_WEIGHT = 0.1  # else a tenant would be punished for what it spares the engine
+OUTPUT_WEIGHT = 2.0
+
+_99_PERCENT = 2.33  # standard deviations
+
+_TIERS: dict[str | None, Priority] = {
+    "priority": Priority.INTERACTIVE,
+    "fast": Priority.INTERACTIVE,
+    "default": Priority.STANDARD,
+    "flex": Priority.BATCH,
+}
+TIERS = frozenset({*_TIERS, "auto", "scale"})  # the last two are what the tenant has
+
+_SERVED = {
+    (may, tier): max(may, _TIERS.get(tier, may), key=ORDER.index)
+    for may in ORDER
+    for tier in (None, *TIERS)
+}
+
+Waiting = Mapping[Priority, Mapping[int, int]]  # calls, by priority and tenant
+
+
+class Want(NamedTuple):
+    """What a call is in a queue: for which deployments, how urgent, whose, how large."""
+
+    pool: frozenset[str]
+    priority: Priority
+    tenant: int
+    input_tokens: int
+    ends_by: float  # its deadline, by the clock of waits
+
+
+@dataclass(frozen=True)
+class Queued:
+    """It waits."""
+
+
+@dataclass(frozen=True)
+class TooLate:
+    """It would most likely start after it gave up: better to say so at once."""
+
+    start_seconds: float
+    limit_seconds: float
+
+
+@dataclass(frozen=True)
+class Crowded:
+    """The queue is full, and nobody in it has to make room for this call."""
+
+    start_seconds: float | None
+
+
+# --- what a call asks for -------------------------------------------------------------------
+
+
+def served_priority(tenants: str, tier: str | None) -> Priority:
+    """The lower of what the tenant may and what the call asks."""
+    return _SERVED[tenants, tier]
+
+
+def deadline_seconds(header: bytes | None, ms_max: int) -> float | None:
+    """`X-Deadline-Ms`: how long, from its arrival, the whole answer is of use to the caller."""
+    if header is None:
+        return None
+    text = header.strip()
+    if not text.isdigit() or len(text) > len(str(ms_max)) or not 1 <= int(text) <= ms_max:
+        raise errors.InvalidValue(
+            f"'X-Deadline-Ms' must be a whole number of milliseconds from 1 to {ms_max}.",
+            param="X-Deadline-Ms",
+        )
+    return int(text) / 1000
+
+
+# --- whose turn -----------------------------------------------------------------------------
+
+
+class Turns:
+    """The most urgent goes first, but the others get their reserved share while they wait."""
+
+    def __init__(self) -> None:
+        self._owed = dict.fromkeys(RESERVED, 0.0)
+
+    def order(self, waiting: Collection[Priority]) -> list[Priority]:
+        """`waiting` in the order to ask: who is owed a whole turn, then by urgency."""
+        owed = [p for p in waiting if self._owed.get(p, 0.0) >= 1]
+        if not owed:
+            return [p for p in ORDER if p in waiting]
+        owed.sort(key=self._owed.__getitem__, reverse=True)
+        return owed + [p for p in ORDER if p in waiting and p not in owed]
+
+    def begins(self, priority: Priority) -> None:
+        """It begins to wait: what it was owed when it waited last is over."""
+        if priority in self._owed:
+            self._owed[priority] = 0.0
+
+    def took(self, priority: Priority, waiting: Collection[Priority]) -> None:
+        """A turn was given; `waiting` waited for it. Who does not wait is owed nothing."""
+        for other, share in RESERVED.items():
+            owed = self._owed[other] + share if other in waiting else 0.0
+            self._owed[other] = max(owed - 1, 0.0) if other is priority else min(owed, OWED_MAX)
+
+
+class Service:
+    """Tokens that tenants have had of one priority (virtual token counter).
+
+    Who begins to wait starts level with the least served of those who wait, or with the last
+    that left: having been idle is no credit, having used idle engines no lasting debt.
+    """
+
+    def __init__(self) -> None:
+        self._had: dict[int, float] = {}
+        self._floor = 0.0
+
+    def serve_at_once(self, tenant: int, tokens: float) -> None:
+        """A call that does not have to wait, since nobody does: lift, charge and left in one."""
+        self._had[tenant] = self._floor = max(self._had.get(tenant, 0.0), self._floor) + tokens
+
+    def lift(self, tenant: int, waiting: Iterable[int]) -> None:
+        """`tenant` begins to wait, beside those who do."""
+        least = min(map(self._had.__getitem__, waiting), default=self._floor)
+        self._floor = max(self._floor, least)
+        self._had[tenant] = max(self._had.get(tenant, 0.0), self._floor)
+
+    def least(self, waiting: Iterable[int]) -> int:
+        return min(waiting, key=self._had.__getitem__)
+
+    def charge(self, tenant: int, tokens: float) -> None:
+        """Negative if an estimate was too high."""
+        self._had[tenant] = self._had.get(tenant, self._floor) + tokens
+
+    def left(self, tenant: int) -> None:
+        """It was the last that waited, or did not have to wait at all."""
+        self._floor = max(self._floor, self._had.get(tenant, 0.0))
+
+    def forget(self, waiting: Collection[int]) -> None:
+        """Those who would be lifted anyway when they come again."""
+        self._had = {t: had for t, had in self._had.items() if t in waiting or had > self._floor}
+
+    def __len__(self) -> int:
+        return len(self._had)
+
+
+def cost(input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> float:
+    """What a call counts for in its tenant's service; cached tokens are part of the input."""
+    fresh = max(input_tokens - cached_tokens, 0)
+    return INPUT_WEIGHT * fresh + CACHED_WEIGHT * cached_tokens + OUTPUT_WEIGHT * output_tokens
+
+
+# --- whether it is worth it -----------------------------------------------------------------
+
+
+class Pace(NamedTuple):
+    """Seconds a turn, and their standard deviation, as a mean of some turns has it."""
+
+    seconds: float
+    spread_seconds: float = 0.0
+
+    def seconds_for(self, turns: float) -> float:
+        """As long as so many turns take at most, in 99 of 100 cases."""
+        # The turns to come are as uneven as those that were, and the mean of these is no truth.
+        uneven = math.sqrt(turns + turns * turns / Mean.LATEST)
+        return turns * self.seconds + _99_PERCENT * self.spread_seconds * uneven
+
+
+class Mean:
+    """Of the latest times; the first ones count alike, and a few are not enough to know."""
+
+    LATEST = 50
+    _ENOUGH = 5
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._mean = 0.0
+        self._variance = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._count += 1
+        weight = 1 / min(self._count, self.LATEST)
+        off = seconds - self._mean
+        self._mean += off * weight
+        self._variance = (1 - weight) * (self._variance + weight * off * off)
+
+    @property
+    def pace(self) -> Pace | None:
+        if self._count < self._ENOUGH:
+            return None
+        return Pace(self._mean, math.sqrt(self._variance))
+
+
+class Rhythm:
+    """How the turns of one priority follow each other while it waits."""
+
+    _REMEMBERED_SECONDS = 30.0  # so that a short pause does not let a crowd in
+
+    def __init__(self) -> None:
+        self._turn_at = -math.inf
+
+    def begins(self, at: float) -> None:
+        """It begins to wait. The pause before is not a time between turns."""
+        if at - self._turn_at > self._REMEMBERED_SECONDS:
+            self._between = Mean()
+            self._turns = 0
+            self._began_at = at
+        self._turn_at = at
+
+    def had_turn(self, at: float) -> None:
+        self._between.add(at - self._turn_at)
+        self._turns += 1
+        self._turn_at = at
+
+    def pace(self, at: float) -> Pace | None:
+        """Unknown before the first turn. A turn that is overdue says that they slow down."""
+        if not self._turns:
+            return None
+        pace = self._between.pace or Pace((at - self._began_at) / self._turns)
+        return pace._replace(seconds=max(pace.seconds, (pace.seconds + at - self._turn_at) / 2))
+
+
+def turns_until(waiting: Waiting, priority: Priority, tenant: int) -> float:
+    """Turns to be given until a call of `tenant` that joins now has had its own."""
+    turns = _turns_inside(waiting[priority], tenant)
+    rank = ORDER.index(priority)
+    above = sum(sum(waiting[p].values()) for p in ORDER[:rank])
+    below = sum(RESERVED[p] for p in ORDER[rank + 1 :] if waiting[p])
+    if above:
+        turns += min(above, turns * (1 / RESERVED[priority] - 1))
+    return turns / (1 - below)
+
+
+def _turns_inside(counts: Mapping[int, int], tenant: int) -> int:
+    own = counts.get(tenant, 0)
+    return own + 1 + sum(min(n, own + 1) for other, n in counts.items() if other != tenant)
+
+
+def start(
+    waiting: Waiting, priority: Priority, tenant: int, pace: Pace | None, own: Pace | None
+) -> float | None:
+    """Seconds within which 99 of 100 such calls would have started; None if nobody knows.
+
+    `pace` is that of all turns and `own` that of the priority's, since it waits: the first knows
+    nothing of the more urgent who are still to come, the second little in the beginning.
+    """
+    guesses = []
+    if pace:
+        guesses.append(pace.seconds_for(turns_until(waiting, priority, tenant)))
+    if own:
+        guesses.append(own.seconds_for(_turns_inside(waiting[priority], tenant)))
+    return max(guesses, default=None)
+
+
+def displaced(waiting: Waiting, priority: Priority, tenant: int) -> tuple[Priority, int] | None:
+    """Whose youngest call leaves a full queue for this one; None if it has the least right.
+
+    A less urgent one goes first; among equals, one of the tenant that has the most there.
+    """
+    for lowest in reversed(ORDER[ORDER.index(priority) :]):
+        counts = waiting[lowest]
+        if not counts:
+            continue
+        most = max(counts, key=counts.__getitem__)
+        if lowest is not priority or counts[most] > counts.get(tenant, 0) + 1:
+            return lowest, most
+    return None
