@@ -24,9 +24,9 @@ from engines import installs
 from tests.engines.test_installs import finished
 job = installs.Job(Path(sys.argv[1]), sys.argv[2])
 def make(progress):
-    progress.say(40, "half way")
     job.target.mkdir(exist_ok=True)
     with (job.root / "begun").open("a") as file: file.write("x")
+    progress.say(40, "half way")
     exec(sys.argv[3])
     (job.target / "complete").write_text("all of it")
 sys.exit(installs.work(job, finished, make))
