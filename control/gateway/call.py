@@ -3,7 +3,7 @@
 from control.gateway import errors, wire
 from control.gateway.admission import answers
 from control.gateway.admission.counters import Answer, Refused, Taken
-from control.gateway.admission.rules import Check
+from control.gateway.admission.rules import Hold, Used
 from control.gateway.attempt import Attempt
 from control.gateway.delivery import Delivery
 from control.gateway.errors import Headers, Refusal
@@ -17,6 +17,7 @@ from control.routes.snapshot import Identity, RouteInfo
 from control.states import Outcome
 
 _SENDABLE = (Outcome.COMPLETE, Outcome.INCOMPLETE)
+_WORKED = (*_SENDABLE, Outcome.CLIENT_CLOSED)  # an engine's work, asked for and not failed
 
 
 class Call:
@@ -28,7 +29,7 @@ class Call:
         connection: Connection,
         ask: wire.Ask,
         route: RouteInfo,
-        checks: tuple[Check, ...],
+        hold: Hold,
     ) -> None:
         request = connection.request
         self.id = request.id
@@ -40,8 +41,8 @@ class Call:
         self._connection = connection
         self._ask = ask
         self._route = route
-        self._checks = checks
-        self._taken = Taken()
+        self._hold = hold
+        self._taken: Taken | None = None
         self._max_tokens: int | None = None
         self._attempt: Attempt | None = None
         self._tried: frozenset[int] = frozenset()
@@ -59,17 +60,18 @@ class Call:
     def start(self, max_tokens: int | None) -> None:
         self._max_tokens = max_tokens
         self._shared.calls.add(self)
-        self._shared.counters.take(self.id, self._checks, self._on_counted)
+        self._shared.counters.take(self.id, self._hold, self._on_counted)
 
     def _on_counted(self, answer: Answer) -> None:
-        if self.ended:  # the client left meanwhile
-            self._shared.counters.release(self.id, self._checks)
-            return
         if isinstance(answer, Refused):
-            self._checks = ()  # nothing was taken
-            self._refuse(answers.refusal_of(answer, self._route.name), answers.headers_of(answer))
+            if not self.ended:
+                refusal = answers.refusal_of(answer, self._route.name, self._identity)
+                self._refuse(refusal, answers.ratelimit_headers(answer.levels))
             return
         self._taken = answer
+        if self.ended:  # the client left meanwhile
+            self._settle(Used())
+            return
         if not self._shared.waiting.is_empty(self._route.name) or not self.on_turn():
             self._wait()
 
@@ -222,7 +224,6 @@ class Call:
         shared = self._shared
         shared.calls.discard(self)
         shared.waiting.leave(self._route.name, self)
-        shared.counters.release(self.id, self._checks)
         if self._attempt:
             self._attempt.abort()
             self._journal.closed(
@@ -236,6 +237,7 @@ class Call:
                     last_token_at=self._last_token_at,
                 ),
             )
+        self._settle(self._used(outcome))
         shared.waiting.advance()
 
     def _stop(self, refusal: Refusal, outcome: Outcome) -> None:
@@ -253,8 +255,16 @@ class Call:
 
     # --- inside ---
 
+    def _settle(self, used: Used) -> None:
+        if self._taken:
+            self._shared.counters.settle(self.id, self._hold, self._taken, used)
+
+    def _used(self, outcome: Outcome) -> Used:
+        """Nothing, if it failed before the tenant saw a token of it."""
+        if self._attempt is None or self._first_token_at is None and outcome not in _WORKED:
+            return Used()
+        usage, _ = self._attempt.tokens(outcome)
+        return Used(usage.input, usage.output)
+
     def _headers(self) -> Headers:
-        taken = self._taken
-        if taken.limit is None:
-            return ()
-        return answers.ratelimit_headers(taken.limit, taken.remaining, taken.reset_seconds)
+        return answers.ratelimit_headers(self._taken.levels) if self._taken else ()

@@ -8,7 +8,7 @@ import msgspec
 
 from control.gateway import encoding, errors, wire
 from control.gateway.admission import rules
-from control.gateway.admission.rules import Check
+from control.gateway.admission.rules import Check, Hold
 from control.gateway.call import Call
 from control.gateway.errors import Refusal
 from control.gateway.http1.server import Connection, Request
@@ -130,10 +130,15 @@ class Gateway:
         ask = wire.parse(endpoint, _body(request, limits.decoded_bytes), depth_max=limits.depth)
         route = self._route(ask.model, identity)
         max_tokens = wire.output_tokens(ask, _room(world, identity, route))
-        checks = tuple(check for scope in identity.scopes for check in world.checks[scope])
+        expected = route.output_tokens_default or limits.output_tokens_expected
+        hold = Hold(
+            checks=tuple(check for scope in identity.scopes for check in world.checks[scope]),
+            input_tokens=ask.input_estimate,
+            output_tokens=rules.expected_output(ask.choices, max_tokens, expected),
+        )
         if request.headers.get(b"x-stainless-retry-count", b"0") != b"0":
             self.shared.tally.add("retries_total")
-        call = Call(self.shared, connection, ask, route, checks)
+        call = Call(self.shared, connection, ask, route, hold)
         connection.call = call
         call.start(max_tokens)
 

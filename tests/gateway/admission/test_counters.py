@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from django.conf import settings
 
-from control.gateway.admission.counters import Counters, Refused, Taken
-from control.gateway.admission.rules import checks_of
+from control.gateway.admission.counters import Counters, Taken
+from control.gateway.admission.rules import Hold, Refused, Used, checks_of
 from control.gateway.limits import Limits
 from tests.gateway.place import NOWHERE, Time
 
@@ -36,9 +36,15 @@ class Clients:
         return await self.take_checks(id_, checks_of(scope, limits), by)
 
     async def take_checks(self, id_: str, checks, by: int = 0):
+        return await self.hold(id_, Hold(checks), by)
+
+    async def hold(self, id_: str, hold: Hold, by: int = 0):
         answer = asyncio.get_running_loop().create_future()
-        self.all[by].take(id_, checks, answer.set_result)
+        self.all[by].take(id_, hold, answer.set_result)
         return await asyncio.wait_for(answer, 10)
+
+    def end(self, id_: str, limits: dict, taken: Taken, by: int = 0) -> None:
+        self.all[by].settle(id_, Hold(checks_of("t:1", limits)), taken, Used())
 
     def close(self) -> None:
         for counters in self.all:
@@ -69,17 +75,18 @@ async def test_a_burst_passes_at_once_and_the_next_call_is_told_how_long_to_wait
 
 async def test_what_is_left_of_a_minute_is_told(clients):
     answers = [await clients.take(f"req_{n}", {"requests_per_minute": 600}) for n in range(3)]
-    assert [answer.remaining for answer in answers] == [599, 598, 597]
-    assert 0 < answers[2].reset_seconds <= 0.3
+    levels = [level for answer in answers for level in answer.levels]
+    assert [level.remaining for level in levels] == [599, 598, 597]
+    assert 0 < levels[2].reset_seconds <= 0.3
 
 
 async def test_calls_at_once_are_counted_over_all_gateways(clients):
     limits = {"concurrent_calls": 2}
-    for n in range(2):
-        assert isinstance(await clients.take(f"req_{n}", limits, by=n), Taken)
+    taken = [await clients.take(f"req_{n}", limits, by=n) for n in range(2)]
+    assert [type(answer) for answer in taken] == [Taken, Taken]
     assert isinstance(await clients.take("req_2", limits), Refused)
-    clients.all[1].release("req_1", checks_of("t:1", limits))
-    clients.all[1].release("req_1", checks_of("t:1", limits))  # once more is harmless
+    clients.end("req_1", limits, taken[1], by=1)
+    clients.end("req_1", limits, taken[1], by=1)  # once more is harmless
     await clients.take("req_x", {"requests_per_minute": 9}, by=1)  # after the release
     assert isinstance(await clients.take("req_3", limits), Taken)
     assert isinstance(await clients.take("req_3", limits), Taken)  # the same call, the same lease
@@ -94,7 +101,7 @@ async def test_all_scopes_have_room_or_nothing_is_taken(clients, valkey):
     assert (refused.check.scope, refused.check.limit) == ("k:9", "requests_per_minute")
     assert valkey.zcard("calls:t:1") == 1
     left = await clients.take("req_2", {"requests_per_minute": 60})
-    assert left.remaining == 58  # one was taken by the call that passed, one by this
+    assert left.levels[0].remaining == 58  # one was taken by the call that passed, one by this
 
 
 async def test_r01_the_lease_of_a_dead_process_ends_by_itself(clients, valkey):
@@ -132,9 +139,9 @@ async def test_without_valkey_each_process_has_its_share(alone):
     answers = [await alone.take(f"req_{n}", limits) for n in range(3)]
     assert [type(answer) for answer in answers] == [Taken, Taken, Refused]
     assert answers[2].check.limit == "concurrent_calls"
-    alone.all[0].release("req_0", checks_of("t:1", limits))
+    alone.end("req_0", limits, answers[0])
     assert isinstance(await alone.take("req_3", limits), Taken)
-    alone.all[0].release("req_1", checks_of("t:1", limits))
+    alone.end("req_1", limits, answers[1])
     refused = await alone.take("req_4", limits)
     assert refused.check.limit == "requests_per_minute"
     alone.time.pushed_seconds += refused.wait_seconds
