@@ -13,7 +13,7 @@ help:
 	@echo "make test    lint, rules, flows, a real vLLM engine, a real browser"
 	@echo "make lint    ruff, import contracts, migrations"
 	@echo "make setup   only install"
-	@echo "make bench-NAME   run tests/bench/NAME.py"
+	@echo "make bench-NAME   run tests/bench/NAME.py (gateway, first-light)"
 
 setup:
 	@deploy/bootstrap.sh
@@ -55,5 +55,5 @@ test-browser: test-setup
 		-W ignore::pytest.PytestConfigWarning -m browser tests/browser
 
 bench-%: setup
-	@test -f tests/bench/$*.py || { echo "no benchmark $*: ls tests/bench" >&2; exit 64; }
-	$(BIN)/python -m tests.bench.$*
+	@test -f tests/bench/$(subst -,_,$*).py || { echo "no benchmark $*: ls tests/bench" >&2; exit 64; }
+	$(BIN)/python -m tests.bench.$(subst -,_,$*)

@@ -6,15 +6,14 @@ from datetime import datetime
 
 from django.http import HttpRequest
 from django.template.loader import render_to_string
-from redis.exceptions import RedisError
 
 from console.charts import CHARTS
 from control.catalog import facts as catalog
 from control.fleet import facts as fleet
 from control.routes import facts as routes
 from control.states import NodeState, ReplicaState
+from control.telemetry import store
 from control.telemetry.messages import DEVICE
-from control.telemetry.store import Store
 
 MENU = (
     ("Overview", "overview", "dashboard"),
@@ -121,13 +120,7 @@ def html(name: str, at: datetime, about: str = "") -> str:
 
 def _utilisation(uuids: list[str]) -> dict[str, float]:
     """Device uuid → how busy it is now, of those that are heard; none without Valkey."""
-    store = Store()
-    try:
-        samples = store.latest([f"{DEVICE}:{uuid}" for uuid in uuids])
-    except (RedisError, OSError):
-        return {}
-    finally:
-        store.close()
+    samples = store.heard([f"{DEVICE}:{uuid}" for uuid in uuids])
     return {sample.uuid: sample.utilisation_ratio for sample in samples.values()}
 
 

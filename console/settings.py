@@ -7,9 +7,11 @@ import json
 import os
 import secrets
 import socket
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import psutil
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -17,6 +19,48 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 VERSION = "0.1.0"
 BASE_DIR = Path(__file__).resolve().parent.parent
+PATH_CHARACTERS_MAX = 200  # folders and files are made below; a node's row holds 255
+
+
+def _number(
+    name: str, default: float, kind: type = int, *, least: float = 0, most: float = 10**9
+) -> int | float:
+    given = os.environ.get(name) or default
+    try:
+        number = kind(given)
+    except ValueError:
+        sys.exit(f"{name} is {given!r}: a number is wanted")
+    if not least <= number <= most:
+        sys.exit(f"{name} is {given!r}: a number from {least} to {most} is wanted")
+    return number
+
+
+def _port(name: str, default: int, least: int = 1) -> int:
+    return _number(name, default, least=least, most=65535)
+
+
+def _object(name: str) -> dict:
+    given = os.environ.get(name) or "{}"
+    try:
+        found = json.loads(given)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else sys.exit(f"{name} is {given!r}: no JSON object")
+
+
+def _log_level() -> str:
+    given, known = os.environ.get("WEIR_LOG_LEVEL") or "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")
+    return given if given in known else sys.exit(f"WEIR_LOG_LEVEL is {given!r}: use one of {known}")
+
+
+def _folder(name: str, default: Path) -> Path:
+    """Absolute from here on, also for what we start: it runs in another folder."""
+    path = Path(os.environ.get(name) or default).absolute()
+    if len(str(path)) > PATH_CHARACTERS_MAX:
+        sys.exit(f"{name} is longer than {PATH_CHARACTERS_MAX} characters: choose a shorter path")
+    if os.environ.get(name):
+        os.environ[name] = str(path)
+    return path
 
 
 def _secret(home: Path) -> bytes:
@@ -24,10 +68,16 @@ def _secret(home: Path) -> bytes:
     if given := os.environ.get("WEIR_SECRET"):
         return given.encode()
     path = home / "secret"
-    if not path.exists():
-        home.mkdir(parents=True, exist_ok=True)
-        _make_secret(home, path)
-    return path.read_bytes()
+    try:
+        if not path.exists():
+            home.mkdir(parents=True, exist_ok=True)
+            _make_secret(home, path)
+        return path.read_bytes()
+    except OSError as error:
+        sys.exit(
+            f"cannot use {home}: {error.filename}: {error.strerror}; choose another WEIR_HOME, "
+            "or be the account that Weir runs as"
+        )
 
 
 def _make_secret(home: Path, path: Path) -> None:
@@ -49,12 +99,9 @@ def _connections(home: Path) -> dict:
     """What `weir up` wrote about the servers it runs (0600); nothing of one that was killed."""
     try:
         connections = json.loads((home / "connections.json").read_text())
-        os.kill(connections["pid"], 0)
-    except (FileNotFoundError, ValueError, KeyError, ProcessLookupError):
+        return connections if psutil.pid_exists(connections["pid"]) else {}
+    except (OSError, ValueError, KeyError):
         return {}
-    except PermissionError:
-        pass  # it runs, as somebody else
-    return connections
 
 
 def _own_url(bind: str, port: int) -> str:
@@ -64,13 +111,17 @@ def _own_url(bind: str, port: int) -> str:
 
 def _database(url: str) -> dict:
     parts = urlsplit(url)
+    try:
+        port = parts.port or ""
+    except ValueError as error:
+        sys.exit(f"WEIR_DATABASE_URL: {error}")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or "",
-        "PORT": parts.port or "",
+        "PORT": port,
         "CONN_MAX_AGE": 0,
         "OPTIONS": {"pool": {"min_size": 0, "max_size": 8, "timeout": 10}},
     }
@@ -78,30 +129,24 @@ def _database(url: str) -> dict:
 
 # --- where this instance lives -------------------------------------------------------------
 
-WEIR_HOME = Path(os.environ.get("WEIR_HOME", BASE_DIR / ".weir")).absolute()
+WEIR_HOME = _folder("WEIR_HOME", BASE_DIR / ".weir")
 WEIR_SECRET = _secret(WEIR_HOME)
 WEIR_CONNECTIONS = _connections(WEIR_HOME)
 WEIR_BIND = os.environ.get("WEIR_BIND") or WEIR_CONNECTIONS.get("bind", "127.0.0.1")
-WEIR_CONSOLE_PORT = int(
-    os.environ.get("WEIR_CONSOLE_PORT") or WEIR_CONNECTIONS.get("console_port", 7800)
-)
-WEIR_GATEWAY_PORT = int(
-    os.environ.get("WEIR_GATEWAY_PORT") or WEIR_CONNECTIONS.get("gateway_port", 7801)
-)
+WEIR_CONSOLE_PORT = _port("WEIR_CONSOLE_PORT", WEIR_CONNECTIONS.get("console_port", 7800))
+WEIR_GATEWAY_PORT = _port("WEIR_GATEWAY_PORT", WEIR_CONNECTIONS.get("gateway_port", 7801))
 # As this host reaches them, whatever they are bound to.
 WEIR_CONSOLE_URL = _own_url(WEIR_BIND, WEIR_CONSOLE_PORT)
 WEIR_GATEWAY_URL = _own_url(WEIR_BIND, WEIR_GATEWAY_PORT)
-WEIR_GATEWAY_PROCESSES = int(os.environ.get("WEIR_GATEWAY_PROCESSES", "1"))
+WEIR_GATEWAY_PROCESSES = _number("WEIR_GATEWAY_PROCESSES", 1, least=1, most=256)
 # JSON of the limits that differ from control/gateway/limits.py, by name.
-WEIR_GATEWAY_LIMITS = json.loads(os.environ.get("WEIR_GATEWAY_LIMITS", "{}"))
+WEIR_GATEWAY_LIMITS = _object("WEIR_GATEWAY_LIMITS")
 # Loopback only; `weir up` picks a free one and notes it when none is given.
-WEIR_METRICS_PORT = int(
-    os.environ.get("WEIR_METRICS_PORT") or WEIR_CONNECTIONS.get("metrics_port", 0)
-)
+WEIR_METRICS_PORT = _port("WEIR_METRICS_PORT", WEIR_CONNECTIONS.get("metrics_port", 0), 0)
 WEIR_NODE_NAME = os.environ.get("WEIR_NODE_NAME") or socket.gethostname().split(".")[0].lower()
-WEIR_NODE_ADDRESS = os.environ.get("WEIR_NODE_ADDRESS", "127.0.0.1")
-WEIR_RUNTIMES = Path(os.environ.get("WEIR_RUNTIMES", WEIR_HOME / "runtimes")).absolute()
-WEIR_WEIGHTS = Path(os.environ.get("WEIR_WEIGHTS", WEIR_HOME / "weights")).absolute()
+WEIR_NODE_ADDRESS = os.environ.get("WEIR_NODE_ADDRESS") or "127.0.0.1"
+WEIR_RUNTIMES = _folder("WEIR_RUNTIMES", WEIR_HOME / "runtimes")
+WEIR_WEIGHTS = _folder("WEIR_WEIGHTS", WEIR_HOME / "weights")
 WEIR_ENGINE_PYTHON = os.environ.get("WEIR_ENGINE_PYTHON", "")
 WEIR_ALLOW_STUB = os.environ.get("WEIR_ALLOW_STUB") == "1"
 # Below ip_local_port_range, so that no outgoing connection can sit on an engine's port.
@@ -109,9 +154,9 @@ WEIR_ENGINE_PORTS = range(18000, 20000)
 # What engines' commands choose from; they pass on a few names only.
 WEIR_NODE_ENVIRONMENT = {**os.environ, "WEIR_HOME": str(WEIR_HOME)}
 # How long a draining replica may finish its calls before it is stopped.
-WEIR_DRAIN_SECONDS = float(os.environ.get("WEIR_DRAIN_SECONDS", "120"))
+WEIR_DRAIN_SECONDS = _number("WEIR_DRAIN_SECONDS", 120, float)
 # A busy engine that makes no token for so long hangs: no more calls; twice as long: replaced.
-WEIR_HANG_SECONDS = float(os.environ.get("WEIR_HANG_SECONDS", "60"))
+WEIR_HANG_SECONDS = _number("WEIR_HANG_SECONDS", 60, float)
 # Calls at once to an external engine whose version does not say how many (memory: calls).
 WEIR_EXTERNAL_SLOTS = 256
 
@@ -241,19 +286,15 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TIMEZONE = "UTC"
 CELERY_INCLUDE = ["control.periodic", "control.fleet.node_tasks"]
 
+_CALM = ("django.channels.server", "httpx", "httpcore", "celery", "kombu", "uvicorn.access")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": os.environ.get("WEIR_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["stderr"], "level": _log_level()},
     "loggers": {
-        "django.channels.server": {"level": "WARNING"},
-        "httpx": {"level": "WARNING"},
-        "httpcore": {"level": "WARNING"},
-        "celery": {"level": "WARNING"},
-        "kombu": {"level": "WARNING"},
+        **dict.fromkeys(_CALM, {"level": "WARNING"}),
         "psycopg.pool": {"level": "ERROR"},
-        "uvicorn.access": {"level": "WARNING"},
     },
 }

@@ -25,7 +25,6 @@ WANTED = (
 )
 NO_NETWORK = {"TransportError", "ConnectionError", "OfflineModeIsEnabled"}
 REFUSED = ("consolidated*",)
-_BLOCK_BYTES = 1 << 20
 
 
 def main() -> None:
@@ -74,11 +73,8 @@ def check(path: Path, size: int | None, sha256: str | None) -> None:
 
 
 def digest(path: Path) -> str:
-    found = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def say(percent: int, what: str) -> None:

@@ -20,7 +20,7 @@ from control.models.sealing import digest_of
 from control.routes import actions as routes
 from control.tenancy import actions as tenancy
 
-LOCK = 0x77656972  # one apply at a time: a plan holds only for what it was made from
+LOCK = 0x6170706C  # "appl": one at a time, for a plan holds only for what it was made from
 
 
 @dataclass(frozen=True)

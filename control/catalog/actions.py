@@ -10,7 +10,7 @@ from control.catalog import rules
 from control.catalog.rules import IMMUTABLE, VersionWanted
 from control.models import CatalogModel, Deployment, SnapshotPart, Version
 from control.models.audit import record
-from control.models.sealing import seal, unseal
+from control.models.sealing import opened, seal
 from control.states import DeploymentState, Part
 
 
@@ -81,7 +81,7 @@ def _insert(entry: CatalogModel, name: str, content: VersionWanted) -> Version:
 def _revise(stored: Version, content: VersionWanted) -> bool:
     """What may change: the key of an external engine, and being in the archive."""
     key = content.upstream_key
-    now = unseal(stored.upstream_key) if stored.upstream_key else None
+    now = opened(stored.upstream_key)
     if now == key and stored.archived_at is None:
         return False
     if now != key:

@@ -9,18 +9,17 @@ from django.db.models import Exists, OuterRef
 from control import checks
 from control.fleet import rules
 from control.fleet.rules import DeploymentWanted
-from control.models import Deployment, Node, Replica, Reservation, SnapshotPart, Version
+from control.models import Deployment, Node, Replica, SnapshotPart, Version
 from control.models.audit import record
+from control.placement import actions as placement
 from control.states import (
     DEPLOYMENT_MOVES,
-    NODE_MOVES,
     REPLICA_LIVE,
     REPLICA_MOVES,
     DeploymentState,
     NodeState,
     Part,
     ReplicaState,
-    ReservationState,
 )
 
 
@@ -128,11 +127,8 @@ def remove_node(node: str, *, by: str, reason: str, at: datetime) -> None:
             raise checks.refuse("node", what)
         for replica in live:
             _give_up(replica, by=by, reason=f"node {node} was removed: {reason}", at=at)
-        held = Reservation.objects.filter(device__node=found, state=ReservationState.HELD)
-        held.update(state=ReservationState.RELEASED, released_at=at)
-        allowed = [was for was, moves in NODE_MOVES.items() if NodeState.REMOVED in moves]
-        moved = Node.objects.filter(pk=found.pk, state__in=allowed)
-        moved.update(state=NodeState.REMOVED, note=reason)
+        placement.release_node(found, at=at)
+        found.move(NodeState.REMOVED, reason=reason, at=at)
         record("remove node", node, by=by, reason=reason, at=at)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import httpx
 
 from control.models import Replica
-from control.models.sealing import unseal
+from control.models.sealing import opened
 
 PROBE_SECONDS = 2.0
 BODY_BYTES_MAX = 4 << 20
@@ -32,8 +32,12 @@ class Answer:
 
 
 def address(replica: Replica) -> Address:
-    """Of an engine that we launched."""
-    key = unseal(replica.engine_key) if replica.engine_key else ""
+    """Of an engine that we launched.
+
+    Its key may be sealed under an earlier WEIR_SECRET: without it no call succeeds, so that the
+    engine is found unwell and replaced.
+    """
+    key = opened(replica.engine_key) or ""
     host = f"[{replica.host}]" if ":" in replica.host else replica.host
     return Address(f"http://{host}:{replica.port}", replica.version.served_name, key)
 

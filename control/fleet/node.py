@@ -37,13 +37,10 @@ def join(name: str) -> Node:
             )
         rows = Node.objects.filter(pk=node.pk)
         rows.update(
-            identity=identity(),
-            address=settings.WEIR_NODE_ADDRESS,
-            heartbeat_at=Now(),
-            state=NodeState.READY,
-            state_at=Now(),
-            note="" if made else "it has joined again",
+            identity=identity(), address=settings.WEIR_NODE_ADDRESS, heartbeat_at=Now(), note=""
         )
+        if node.state != NodeState.READY:
+            node.move(NodeState.READY, reason="it has joined again", at=Now())
     node.refresh_from_db()
     return node
 

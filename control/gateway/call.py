@@ -143,8 +143,9 @@ class Call:
             self._delivery.start(self._headers())
         usage = self._attempt.reader.usage()
         tokens = usage.output if usage else self._attempt.reader.parts
-        self._delivery.send(b"".join([piece.data for piece in pieces]), tokens, now)
-        if self._delivery.is_full and not self._paused:
+        data = pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
+        self._delivery.send(data, tokens, now)
+        if not self._paused and self._delivery.is_full:
             self._paused = True
             self._attempt.pause(True)
 

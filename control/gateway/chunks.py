@@ -1,14 +1,14 @@
 """Looking into a streamed chunk or a whole answer, and cutting a member out by its position."""
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],]', re.DOTALL)
 
 
-class Usage(NamedTuple):
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """Tokens as the engine reports them; cached and reasoning ones are subsets."""
 
     input: int
@@ -29,6 +29,8 @@ class Choice(msgspec.Struct):
             return True
         if not self.delta:
             return False
+        if self.delta.get("content"):
+            return True
         return any(value for name, value in self.delta.items() if name != "role")
 
 
@@ -83,12 +85,13 @@ def usage_of(chunk: Chunk) -> Usage | None:
         seen = _usage(raw)
     except msgspec.ValidationError:
         return None
-    cached = (seen.prompt_tokens_details or _Details()).cached_tokens or 0
-    reasoning = (seen.completion_tokens_details or _Details()).reasoning_tokens or 0
     tokens_in, tokens_out = max(seen.prompt_tokens or 0, 0), max(seen.completion_tokens or 0, 0)
-    return Usage(
-        tokens_in, min(max(cached, 0), tokens_in), tokens_out, min(max(reasoning, 0), tokens_out)
-    )
+    cached = reasoning = 0
+    if details := seen.prompt_tokens_details:
+        cached = min(max(details.cached_tokens or 0, 0), tokens_in)
+    if details := seen.completion_tokens_details:
+        reasoning = min(max(details.reasoning_tokens or 0, 0), tokens_out)
+    return Usage(tokens_in, cached, tokens_out, reasoning)
 
 
 def error_of(chunk: Chunk) -> tuple[int, str, str | None] | None:
@@ -103,18 +106,15 @@ def error_of(chunk: Chunk) -> tuple[int, str, str | None] | None:
     return status, str(error.get("message") or "")[:1000], code if isinstance(code, str) else None
 
 
-def without_member(data: bytes, name: str, value: bytes) -> bytes:
-    """The same object less one top-level member; every other byte stays as it came."""
-    quoted = b'"%b"' % name.encode()
-    start = data.rfind(quoted)
-    value_at = data.find(value, start + len(quoted)) if start >= 0 else -1
-    if value_at >= 0:
-        end = value_at + len(value)
-        between = data[start + len(quoted) : value_at].strip()
-        before = data[:start].rstrip()
-        # Followed by the last brace alone, so it belongs to the outermost object.
-        if between == b":" and data[end:].strip() == b"}" and before.endswith(b","):
-            return before[:-1] + data[end:]
+def without_member(data: bytes, name: str, value: bytes | msgspec.Raw) -> bytes:
+    """The same object less one top-level member; every other byte stays as it came.
+
+    `value` is that member's own text.
+    """
+    # Followed by the last brace alone, so it belongs to the outermost object. Engines put it there.
+    tail = b',"%b":%b}' % (name.encode(), value)
+    if data.endswith(tail):
+        return data[: -len(tail)] + b"}"
     return _without_member_scanned(data, name)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from control.gateway import chunks
 from control.gateway.attempt import Attempt
-from control.gateway.http1.server import Request
+from control.gateway.http1.request import Request
 from control.gateway.shared import Shared
 from control.gateway.wire import Ask
 from control.metering import spool

@@ -1,5 +1,6 @@
 """What gateway workers count, and how the sum of them is written for Prometheus."""
 
+import functools
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
@@ -96,6 +97,9 @@ def _family(name: str) -> str:
 
 
 def _name(family: str, labels: dict[str, str]) -> str:
-    if not labels:
-        return family
-    return family + "{" + ",".join(f'{k}="{v}"' for k, v in labels.items()) + "}"
+    return _labelled(family, tuple(labels.items())) if labels else family
+
+
+@functools.lru_cache(maxsize=4096)
+def _labelled(family: str, labels: tuple[tuple[str, str], ...]) -> str:
+    return family + "{" + ",".join(f'{name}="{value}"' for name, value in labels) + "}"

@@ -1,7 +1,5 @@
 """One engine's stream on its way to a tenant: what passes, what is taken out, what it used."""
 
-from typing import NamedTuple
-
 import msgspec
 
 from control.gateway import chunks, errors
@@ -11,7 +9,7 @@ from control.states import Outcome
 DONE = b"data: [DONE]\n\n"
 
 
-class Piece(NamedTuple):
+class Piece(msgspec.Struct, frozen=True, gc=False):
     data: bytes
     content: bool  # the tenant has seen part of an answer once this is sent
 
@@ -36,7 +34,7 @@ class Reader:
         self._choices = choices
         self._splitter = Splitter(event_bytes_max)
         self._usage: chunks.Usage | None = None
-        self._usage_raw = b""
+        self._usage_raw: bytes | msgspec.Raw = b""
         self._usage_event: bytes | None = None
         self._by_choice: dict[int, chunks.Usage] = {}
         self._per_choice = False
@@ -73,7 +71,8 @@ class Reader:
         if not self._per_choice or self._usage is None:
             return self._usage
         ours = self._by_choice.values()
-        return self._usage._replace(
+        return msgspec.structs.replace(
+            self._usage,
             output=sum(usage.output for usage in ours),
             reasoning=sum(usage.reasoning for usage in ours),
         )
@@ -100,28 +99,30 @@ class Reader:
         if chunk is None:
             # Not for us to judge, if it is whole; a torn one is what a broken stream leaves.
             return Piece(event.raw, content=True) if event.raw.endswith((b"\n", b"\r")) else None
-        if found := chunks.error_of(chunk):
-            self.error = errors.from_engine(*found)
+        if chunk.error is not None:
+            self.error = errors.from_engine(*chunks.error_of(chunk))
             return None
-        self._note_usage(chunk)
-        if chunk.choices == []:
+        if chunk.usage:
+            self._note_usage(chunk)
+        choices = chunk.choices
+        if choices == []:
             return self._empty_chunk(event, chunk)
         self._last_chunk = event.data
-        already = chunk.choices and all(c.index in self.finished for c in chunk.choices)
-        content = self._note_choices(chunk.choices)
+        already = bool(self.finished and choices) and all(c.index in self.finished for c in choices)
+        content = self._note_choices(choices)
         return None if already else Piece(self._passed_on(event, chunk), content)
 
     def _note_usage(self, chunk: chunks.Chunk) -> None:
         usage = chunks.usage_of(chunk)
         if usage is None:
             return
-        if chunk.choices and len(chunk.choices) == 1 and self._choices > 1:
+        if self._choices > 1 and chunk.choices and len(chunk.choices) == 1:
             # A total grows with each chunk; one that does not is of its choice alone.
             self._per_choice |= self._usage is not None and usage.output <= self._usage.output
             self._by_choice[chunk.choices[0].index] = usage
         elif not chunk.choices:
             self._per_choice = False
-        self._usage, self._usage_raw = usage, bytes(chunk.usage)
+        self._usage, self._usage_raw = usage, chunk.usage
 
     def _note_choices(self, choices: list[chunks.Choice] | None) -> bool:
         content = choices is None
@@ -146,7 +147,7 @@ class Reader:
     def _passed_on(self, event: Event, chunk: chunks.Chunk) -> bytes:
         if not chunk.usage or self._running_usage:
             return event.raw
-        data = chunks.without_member(event.data, "usage", bytes(chunk.usage))
+        data = chunks.without_member(event.data, "usage", chunk.usage)
         if event.start < 0:
             return event_of(data)
         start, end = event.start, event.start + len(event.data)
@@ -155,7 +156,7 @@ class Reader:
     def _ending(self, done: bytes) -> list[Piece]:
         usage = self._usage_event
         if usage is None and self._include_usage and self._usage_raw and self._last_chunk:
-            usage = event_of(_usage_chunk(self._last_chunk, self._usage_raw))
+            usage = event_of(_usage_chunk(self._last_chunk, bytes(self._usage_raw)))
         ending = [usage, done] if usage else [done]
         return [Piece(data, content=True) for data in ending]
 

@@ -1,6 +1,8 @@
 """The request path, top to bottom: who calls, what is asked, who may, then a call begins."""
 
+import functools
 import logging
+from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -11,7 +13,8 @@ from control.gateway.admission import rules
 from control.gateway.admission.rules import Check, Hold
 from control.gateway.call import Call
 from control.gateway.errors import Refusal
-from control.gateway.http1.server import Connection, Request
+from control.gateway.http1.request import Request
+from control.gateway.http1.server import Connection
 from control.gateway.identity import identify
 from control.gateway.ids import call_id
 from control.gateway.shared import Shared
@@ -22,6 +25,14 @@ log = logging.getLogger(__name__)
 _INFERENCE = {"/v1/chat/completions": "chat.completions", "/v1/completions": "completions"}
 _MODELS = "/v1/models"
 _OPEN = frozenset({"/health", "/ready"})
+_TERMS_MAX = 4096  # remembered at once
+
+
+class Terms(NamedTuple):
+    """What holds for every call of the same scopes on the same route."""
+
+    checks: tuple[Check, ...]
+    room: wire.Room
 
 
 class World(NamedTuple):
@@ -29,7 +40,7 @@ class World(NamedTuple):
 
     identities: Identities
     routes: Routes
-    checks: dict[str, tuple[Check, ...]]  # by scope
+    terms: Callable[[tuple[str, ...], str], Terms]  # of scopes and a route's name
 
 
 class Gateway:
@@ -49,7 +60,8 @@ class Gateway:
             scope.id: rules.checks_of(scope.id, scope.limits)
             for scope in identities.scopes.values()
         }
-        self._world = World(identities, routes, checks)
+        terms = functools.partial(_terms, identities, routes, checks)
+        self._world = World(identities, routes, functools.lru_cache(_TERMS_MAX)(terms))
 
     def know_replicas(self, replicas: Replicas, keys: dict[int, str]) -> None:
         self._replicas_known = True
@@ -129,10 +141,11 @@ class Gateway:
             raise errors.Overloaded("This gateway takes no new calls.", wait_seconds=1)
         ask = wire.parse(endpoint, _body(request, limits.decoded_bytes), depth_max=limits.depth)
         route = self._route(ask.model, identity)
-        max_tokens = wire.output_tokens(ask, _room(world, identity, route))
+        terms = world.terms(identity.scopes, route.name)
+        max_tokens = wire.output_tokens(ask, terms.room)
         expected = route.output_tokens_default or limits.output_tokens_expected
         hold = Hold(
-            checks=tuple(check for scope in identity.scopes for check in world.checks[scope]),
+            checks=terms.checks,
             input_tokens=ask.input_estimate,
             output_tokens=rules.expected_output(ask.choices, max_tokens, expected),
         )
@@ -220,19 +233,27 @@ def _body(request: Request, bytes_max: int) -> bytes:
     return encoding.decompress(request.body, given, bytes_max=bytes_max)
 
 
-def _room(world: World, identity: Identity, route: RouteInfo) -> wire.Room:
-    """The lowest of all ceilings: each scope's, the route's, and what its engines can hold."""
+def _terms(
+    identities: Identities,
+    routes: Routes,
+    checks: dict[str, tuple[Check, ...]],
+    scopes: tuple[str, ...],
+    name: str,
+) -> Terms:
+    """All checks; of ceilings the lowest: each scope's, the route's, what its engines can hold."""
+    route = routes.routes[name]
     outputs = [route.output_tokens_max]
     contexts = [target.context_tokens for target in route.targets]
-    for scope in identity.scopes:
-        limits = world.identities.scopes[scope].limits
+    for scope in scopes:
+        limits = identities.scopes[scope].limits
         outputs.append(limits.get("output_tokens"))
         contexts.append(limits.get("context_tokens"))
-    return wire.Room(
+    room = wire.Room(
         output_tokens_max=_lowest(outputs),
         output_tokens_default=route.output_tokens_default,
         context_tokens=_lowest(contexts),
     )
+    return Terms(tuple(check for scope in scopes for check in checks[scope]), room)
 
 
 def _lowest(ceilings: list[int | None]) -> int | None:

@@ -1,7 +1,8 @@
 """Server-sent events from a byte stream: a read is not an event, a line ends at LF, CR or CRLF."""
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 # Atomic groups: CRLF must never be read as two line ends.
 _END_OF_EVENT = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
@@ -9,7 +10,7 @@ _END_OF_LINE = re.compile(rb"(?>\r\n|\n|\r)")
 _BOM = b"\xef\xbb\xbf"
 
 
-class Event(NamedTuple):
+class Event(msgspec.Struct, frozen=True, gc=False):
     raw: bytes  # as it came, with its line ends
     data: bytes | None  # the data lines joined by LF; None for comments and other fields
     start: int  # where `data` begins in `raw`; -1 if it is not one piece there
@@ -44,7 +45,14 @@ class Splitter:
     def _split(self, data: bytes, search_from: int) -> list[Event]:
         if not self._rest and data.endswith(b"\n\n") and b"\r" not in data:
             # Whole events, as nearly all reads are: no search for the kinds of line ends.
-            return [_event(part + b"\n\n") for part in data[:-2].split(b"\n\n")]
+            if data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2:
+                return [Event(data, data[6:-2], 6)]
+            return [
+                Event(part + b"\n\n", part[6:], 6)
+                if part.startswith(b"data: ") and b"\n" not in part
+                else _event(part + b"\n\n")
+                for part in data[:-2].split(b"\n\n")
+            ]
         events = []
         begin = 0
         while found := _END_OF_EVENT.search(data, search_from):

@@ -11,6 +11,8 @@ from control.gateway import errors, members
 
 # A string token, and the colon after it if it names a member. Possessive: no backtracking.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+(:?)', re.DOTALL)
+_SPACE_BEFORE_COLON = re.compile(rb'"\s+:')
+_NESTED = (dict, list)
 _INPUT_BYTES_PER_TOKEN = 3
 _INPUT_MARGIN_RATIO = 1.1
 
@@ -40,7 +42,7 @@ def parse(endpoint: str, raw: bytes, *, depth_max: int) -> Ask:
     count, depth, text_bytes = _measure(body, depth_max)
     if depth > depth_max:
         raise errors.BadRequest(f"The body is nested deeper than {depth_max} levels.")
-    if count != sum(1 for colon in _STRING.findall(raw) if colon):
+    if count != _members_in(raw, count):
         _refuse_repeated(raw)
     fields = _judged(endpoint, body)
     options = fields.pop("stream_options", {})
@@ -93,12 +95,20 @@ def _measure(body: dict[str, Any], depth_max: int) -> tuple[int, int, int]:
             for child in value:
                 if isinstance(child, str):
                     text += len(child) if child.isascii() else len(child.encode())
-                elif isinstance(child, dict | list):
+                elif isinstance(child, _NESTED):
                     below.append(child)
                 elif type(child) is int:
                     text += _INPUT_BYTES_PER_TOKEN  # a token id, at most
         level = below
     return count, depth, text
+
+
+def _members_in(raw: bytes, decoded: int) -> int:
+    """How many members the text names, the repeated ones too."""
+    # Without spaces every name ends in `":`. So may text, hence there may be more, never fewer.
+    if raw.count(b'":') == decoded and not _SPACE_BEFORE_COLON.search(raw):
+        return decoded
+    return sum(1 for colon in _STRING.findall(raw) if colon)
 
 
 def _refuse_repeated(raw: bytes) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from control.metering.segments import Line, owners, read_lines, segments, sync_folder
+from control.metering.segments import Line, read_lines, segments, sync_folder
 from control.metering.spool import Close, Open, Progress, Refused, record_of
 from control.states import Outcome, TokensSource
 
@@ -171,21 +171,6 @@ def forget(folder: Path, batch: Batch) -> None:
 def lines_left(folder: Path) -> int:
     """Whole lines behind the position."""
     return sum(1 for _ in _unread(folder))
-
-
-def open_calls(directory: Path) -> dict[str, Open]:
-    """Calls that began and have not ended, as far as the spools of all owners tell."""
-    calls: dict[str, Open] = {}
-    for owner in owners(directory):
-        folder = Path(directory) / owner
-        calls |= {name: call.open for name, call in remembered(folder).calls.items()}
-        for line in _unread(folder):
-            match record_of(line.raw):
-                case Open() as opened:
-                    calls[opened.call_id] = opened
-                case Close() as close:
-                    calls.pop(close.call_id, None)
-    return calls
 
 
 def _unread(folder: Path) -> Iterator[Line]:

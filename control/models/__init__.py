@@ -3,9 +3,9 @@
 from control.models.audit import AuditEntry
 from control.models.catalog import CatalogModel, Version, VersionMeasure
 from control.models.deployment import Deployment
-from control.models.fleet import Device, Node, Reservation
+from control.models.fleet import Device, IllegalMove, Node, Reservation
 from control.models.money import CostRate, Posting, Price, Transfer
-from control.models.replica import IllegalMove, Replica, StateChange
+from control.models.replica import Replica, StateChange
 from control.models.routes import Route, SnapshotPart, Target
 from control.models.telemetry import Point, ReplicaUse
 from control.models.tenancy import QUOTA_FIELDS, Budget, Key, Project, Quota, Tenant

@@ -1,10 +1,16 @@
 """Machines: nodes, their devices, and the ledger of device memory."""
 
+from datetime import datetime
+
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import BigIntegerRangeField, RangeOperators
 from django.db import models
 
-from control.states import NodeState, ReservationState
+from control.states import NODE_MOVES, NodeState, ReservationState
+
+
+class IllegalMove(Exception):
+    """The state machine has no such move."""
 
 
 class Node(models.Model):
@@ -23,6 +29,20 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def move(self, to: NodeState, *, reason: str, at: datetime) -> bool:
+        """Change state, or return False if another worker changed it first.
+
+        `at` may be an expression of the database's clock, by which silences are told.
+        """
+        old = NodeState(self.state)
+        if to not in NODE_MOVES[old]:
+            raise IllegalMove(f"node {self}: {old} -> {to}: {reason}")
+        written = {"state": to, "state_at": at, "note": reason}
+        if not Node.objects.filter(pk=self.pk, state=old).update(**written):
+            return False
+        self.state, self.state_at, self.note = to, at, reason
+        return True
 
 
 class Device(models.Model):

@@ -4,15 +4,11 @@ from django.db import models, transaction
 
 from control.models.catalog import Version
 from control.models.deployment import Deployment
-from control.models.fleet import Node
+from control.models.fleet import IllegalMove, Node
 from control.models.routes import SnapshotPart
 from control.states import REPLICA_FINAL, REPLICA_MOVES, Part, ReplicaState
 
 REASON_CHARACTERS_MAX = 2000
-
-
-class IllegalMove(Exception):
-    """The state machine has no such move."""
 
 
 class Replica(models.Model):

@@ -4,8 +4,9 @@ from datetime import datetime
 
 from django.db import IntegrityError, transaction
 from django.db.backends.postgresql.psycopg_any import NumericRange
+from django.db.models import QuerySet
 
-from control.models import Replica, Reservation
+from control.models import Node, Replica, Reservation
 from control.placement import facts, rules
 from control.placement.rules import DeviceFacts, Placed, Share, Unplaced
 from control.states import ReservationState
@@ -22,8 +23,12 @@ def book(replica: Replica, shares: tuple[Share, ...]) -> None:
 
 def release(replica: Replica, *, at: datetime) -> int:
     """Only when the node has seen the processes gone. Twice does no harm."""
-    held = Reservation.objects.filter(replica=replica, state=ReservationState.HELD)
-    return held.update(state=ReservationState.RELEASED, released_at=at)
+    return _release(Reservation.objects.filter(replica=replica), at)
+
+
+def release_node(node: Node, *, at: datetime) -> int:
+    """When a person says that the node will not return: nobody is left to see its processes."""
+    return _release(Reservation.objects.filter(device__node=node), at)
 
 
 def rebook(replica: Replica, need: rules.Need, *, at: datetime) -> Placed | Unplaced:
@@ -46,6 +51,11 @@ def rebook(replica: Replica, need: rules.Need, *, at: datetime) -> Placed | Unpl
     except IntegrityError:
         return Unplaced({replica.node.name: "gave the memory to another launch in this moment"})
     return found
+
+
+def _release(rows: QuerySet[Reservation], at: datetime) -> int:
+    held = rows.filter(state=ReservationState.HELD)
+    return held.update(state=ReservationState.RELEASED, released_at=at)
 
 
 def _as_node(replica: Replica, devices: tuple[DeviceFacts, ...]) -> rules.NodeFacts:

@@ -134,5 +134,5 @@ def _fail(replica: Replica, action: Fail, *, by: str, at: datetime) -> bool:
 
 
 def _move_node(action: MoveNode, *, at: datetime) -> bool:
-    rows = Node.objects.filter(pk=action.node_id, state=action.old)
-    return bool(rows.update(state=action.new, state_at=at, note=action.reason))
+    node = Node.objects.get(pk=action.node_id)
+    return node.state == action.old and node.move(action.new, reason=action.reason, at=at)

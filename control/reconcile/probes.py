@@ -12,7 +12,7 @@ from django.utils import timezone
 from control.fleet import engine_http
 from control.fleet.engine_http import Address, Answer
 from control.models import IllegalMove, Replica, Version
-from control.models.sealing import unseal
+from control.models.sealing import opened
 from control.reconcile import rules
 from control.reconcile.rules import Streak
 from control.states import ReplicaState
@@ -77,6 +77,8 @@ class Probes:
             except DatabaseError as error:
                 log.warning("external engines are not probed: %s", error)
                 connection.close()
+            except Exception:
+                log.exception("a round of probes failed; the next one begins anew")
 
 
 def targets() -> list[Target]:
@@ -87,8 +89,8 @@ def targets() -> list[Target]:
 
 
 def _address(version: Version) -> Address:
-    key = unseal(version.upstream_key) if version.upstream_key else ""
-    return Address(version.upstream.url, version.served_name, key)
+    # A key sealed under another WEIR_SECRET is none: the engine refuses it, and that is shown.
+    return Address(version.upstream.url, version.served_name, opened(version.upstream_key) or "")
 
 
 def _note(replica: Replica, answer: Answer) -> None:

@@ -42,6 +42,9 @@ class Builder:
             except (psycopg.Error, DatabaseError) as error:
                 log.warning("the snapshot is not built until the database is back: %s", error)
                 self._stopping.wait(RECONNECT_SECONDS)
+            except Exception:
+                log.exception("a part of the snapshot cannot be compiled; trying again")
+                self._stopping.wait(RECONNECT_SECONDS)
             finally:
                 connection.close()
 

@@ -49,14 +49,6 @@ def prune(at: datetime) -> int:
     return deleted
 
 
-def points(subject: str, since: datetime, resolution_seconds: int) -> list[tuple[float, dict]]:
-    """(epoch seconds, values), oldest first."""
-    rows = Point.objects.filter(
-        subject=subject, resolution_seconds=resolution_seconds, at__gte=since
-    ).order_by("at")
-    return [(at.timestamp(), values) for at, values in rows.values_list("at", "values")]
-
-
 def _windows(samples: list[Sample], resolution: int) -> dict[int, list[Sample]]:
     windows: dict[int, list[Sample]] = defaultdict(list)
     for sample in samples:

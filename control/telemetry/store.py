@@ -70,6 +70,17 @@ class Store:
         self._client.close()
 
 
+def heard(subjects: Sequence[str] | None = None, *, kind: str = "") -> dict[str, Sample]:
+    """The last samples of these or of a kind, for pages and commands; none without Valkey."""
+    store = Store()
+    try:
+        return store.latest(store.subjects(kind) if subjects is None else subjects)
+    except (redis.RedisError, OSError):
+        return {}
+    finally:
+        store.close()
+
+
 def _sample(text: bytes | None) -> Sample | None:
     try:
         values = json.loads(text) if text else None

@@ -127,6 +127,18 @@ def test_the_key_of_an_external_engine_may_change():
     assert steps(do(UP="another")) == []
 
 
+def test_after_another_weir_secret_the_file_sets_keys_anew(settings):
+    do()
+    settings.WEIR_SECRET = b"another"
+    with pytest.raises(BadFile, match="say rotate: true"):
+        do()
+    assert steps(do(SERVICE.replace("routes: [chat]}", "routes: [chat], rotate: true}"))) == [
+        "rotate key acme/ci",
+        "change version m:v1",
+    ]
+    assert unseal(Version.objects.get().upstream_key) == "upstream"
+
+
 def test_prices_and_cost_rates_become_new_entries_and_equal_ones_change_nothing():
     do()
     dearer = SERVICE.replace('output: "0.4"', 'output: "0.5"').replace('"2.5"', '"3"')

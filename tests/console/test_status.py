@@ -2,9 +2,10 @@
 
 import io
 import json
+import os
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from control.management.commands.status import (
@@ -14,6 +15,7 @@ from control.management.commands.status import (
     GatewayStanding,
     verdict,
 )
+from control.management.local.home import Home, Running
 from control.telemetry.messages import GatewaySample
 from control.telemetry.store import Store
 
@@ -44,6 +46,18 @@ def status(ready_replicas: int | None, state: str = "ready") -> dict:
 )
 def test_the_exit_code_says_it_short(seen, gateway, code):
     assert verdict(seen, gateway) == code
+
+
+def test_while_weir_starts_what_is_missing_is_on_its_way(settings, tmp_path):
+    settings.WEIR_HOME, settings.WEIR_DATABASE_URL = tmp_path, "postgresql://weir@127.0.0.1:1/weir"
+    Home(tmp_path).tell(Running(pid=os.getpid(), stage="starting"))
+    text, code = said("--json")
+    assert code == STARTING
+    assert json.loads(text) | {"routes": [], "nodes": [], "spool_events": None} == json.loads(text)
+    assert verdict(status(1), DOWN, starts=True) == STARTING
+    Home(tmp_path).tell(Running(pid=os.getpid(), stage="failed"))
+    with pytest.raises(CommandError):
+        call_command("status")
 
 
 def said(*arguments: str) -> tuple[str, int]:

@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from control.fleet import node as nodes
-from control.models import Node
+from control.models import IllegalMove, Node
 from control.states import NodeState
 
 
@@ -29,6 +29,18 @@ def test_a_second_claimant_is_refused_and_told(settings, tmp_path):
     settings.WEIR_HOME = tmp_path / "another"
     with pytest.raises(nodes.NameTaken, match="WEIR_NODE_NAME"):
         nodes.join("n1")
+
+
+@pytest.mark.django_db
+def test_a_node_moves_as_its_states_allow_and_once():
+    node, same = nodes.join("n1"), Node.objects.get(name="n1")
+    at = timezone.now()
+    assert node.move(NodeState.UNKNOWN, reason="silent", at=at)
+    assert not same.move(NodeState.UNKNOWN, reason="silent", at=at)  # somebody was first
+    with pytest.raises(IllegalMove, match="unknown -> unknown"):
+        node.move(NodeState.UNKNOWN, reason="silent", at=at)
+    node.refresh_from_db()
+    assert (node.state, node.note, node.state_at) == ("unknown", "silent", at)
 
 
 @pytest.mark.django_db

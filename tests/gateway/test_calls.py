@@ -70,3 +70,8 @@ async def test_ready_says_whether_a_route_can_be_served(place, engines):
     await engines()
     ready = await place.get("/ready")
     assert (ready.status, json.loads(ready.body)["routes_ready"]) == (200, 1)
+
+
+async def test_numbers_of_the_platform_are_not_on_the_tenants_port(place, engines):
+    await engines()
+    assert (await place.get("/metrics")).status == 404

@@ -1,5 +1,7 @@
 """HTTP/1.1 at its edges: what a tenant's connection may do, and what it is told."""
 
+import asyncio
+
 import pytest
 
 from tests.gateway.place import KEY, Stream, head_of, padded
@@ -70,3 +72,49 @@ async def test_old_clients_get_a_stream_that_ends_with_the_connection(place, eng
         got = await stream.rest()
     assert b"transfer-encoding" not in got
     assert got.endswith(b"data: [DONE]\n\n")
+    assert got.count(b"connection: close") == 1
+
+
+@pytest.mark.parametrize("framing", ["content-length: 100", "transfer-encoding: chunked"])
+async def test_an_upgrade_is_declined_by_one_answer_in_http_1_1(place, engines, framing):
+    """As curl --http2 asks: the parser stops behind such a head, and the body follows it."""
+    await engines()
+    body = padded(100)
+    sent = b"64\r\n%b\r\n0\r\n\r\n" % body if "chunked" in framing else body
+    head = head_of(100, more="connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n")
+    head = head.replace(b"content-length: 100", framing.encode())
+    for parts in ([head + sent], [head, sent], [head, sent[:50], sent[50:]]):
+        async with Stream(place.port, b"") as stream:
+            for part in parts:
+                stream.writer.write(part)
+                await asyncio.sleep(0.01)  # a packet of its own
+            got = await stream.rest()
+        assert got.startswith(b"HTTP/1.1 200")
+        assert got.count(b"HTTP/1.1") == 1
+    assert len(place.closes()) == 3
+
+
+async def test_an_upgrade_without_a_body_is_declined_too(place, engines):
+    asked = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    async with Stream(place.port, asked) as stream:
+        got = await stream.rest()
+    assert got.startswith(b"HTTP/1.1 200")
+    assert got.count(b"HTTP/1.1") == 1
+
+
+async def test_rubbish_behind_a_request_does_not_disturb_its_answer(place, engines):
+    await engines(streamed("a"), streamed("b"))
+    for rubbish in (b"rubbish \0\r\n\r\n", b"GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n"):
+        body = b'{"model":"chat","stream":true,"messages":[{"role":"user","content":"x"}]}'
+        async with Stream(place.port, head_of(len(body)) + body + rubbish) as stream:
+            got = await stream.rest()
+        assert got.startswith(b"HTTP/1.1 200")
+        assert got.index(b"data: [DONE]") < got.index(b"HTTP/1.1 400")
+    assert [close.outcome for close in place.closes()] == ["complete", "complete"]
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:7801/health", "HTTPS://x/health?a=b"])
+async def test_a_whole_uri_is_understood_as_its_path(place, engines, uri):
+    asked = f"GET {uri} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+    async with Stream(place.port, asked) as stream:
+        assert (await stream.until(b"}")).startswith(b"HTTP/1.1 200")

@@ -97,6 +97,18 @@ def test_a_closed_home_is_opened_for_passing_through_only():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root drops to another account")
+def test_a_strict_umask_does_not_lock_the_servers_out():
+    before = os.umask(0o077)
+    try:
+        home = Home(servers.home / "strict")
+        home.make()
+        place = home.server_place(server_account())
+        assert server_account().can_enter(server_account().folder(place / "programs"))
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root drops to another account")
 def test_below_a_closed_folder_the_servers_live_elsewhere(home, tmp_path, monkeypatch):
     monkeypatch.setattr("control.management.local.home.ELSEWHERE", tmp_path / "elsewhere")
     home.path.parent.chmod(0o700)

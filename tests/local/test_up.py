@@ -58,6 +58,21 @@ def test_a_taken_port_is_told_with_its_holder_and_the_way_out(weir):
     assert "choose another with WEIR_GATEWAY_PORT=" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"WEIR_GATEWAY_PORT": "7999", "WEIR_CONSOLE_PORT": "7999"}, "are the same: choose two"),
+        ({"WEIR_BIND": "192.0.2.1"}, "of 192.0.2.1: Cannot assign requested address; choose"),
+    ],
+)
+def test_what_nobody_can_listen_on_is_told(settings, said):
+    other = Weir(NOTHING, **settings)
+    refused = other.weir("up", "--service", str(other.service))
+    other.clean_up()
+    assert refused.returncode == 1
+    assert said in refused.stderr
+
+
 def test_another_home_runs_beside_it_with_servers_of_the_operator(weir):
     with psycopg.connect(servers.postgres.url, autocommit=True) as connection:
         connection.execute("CREATE DATABASE another")

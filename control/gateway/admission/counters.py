@@ -1,18 +1,20 @@
 """Rates and calls at once, counted for all gateways in Valkey; alone with a share without it."""
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from control.gateway.admission import rules, scripts
 from control.gateway.admission.rules import Check, Hold, Level, Rate, Refused, Slots, Used
-from control.gateway.admission.valkey import Reply, ReplyError, Valkey, encode
+from control.gateway.admission.valkey import Reply, ReplyError, Valkey, encode, encode_words
 from control.gateway.limits import Limits
 
 _TAKE, _SETTLE, _RENEW = map(scripts.sha, scripts.ALL)
+_KINDS = {"input_tokens_per_minute": "i", "output_tokens_per_minute": "o"}  # for the scripts
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(msgspec.Struct, frozen=True):
     """Every scope had room. What was taken is settled where it was taken."""
 
     levels: tuple[Level, ...] = ()
@@ -65,17 +67,17 @@ class Counters:
         With Valkey away nothing is kept to be settled later: the leases there end by themselves,
         and the rates have refilled within a minute or two.
         """
-        corrections = rules.corrections(hold, used)
-        slots = [check for check in hold.checks if isinstance(check, Slots)]
-        for check in slots:
-            ids = self._leases.get(check.scope, set())
-            ids.discard(call_id)
-            if not ids:
-                self._leases.pop(check.scope, None)
+        settled = _settled(hold.checks)
+        for check in settled:
+            if isinstance(check, Slots):
+                ids = self._leases.get(check.scope, set())
+                ids.discard(call_id)
+                if not ids:
+                    self._leases.pop(check.scope, None)
         if not taken.shared:
-            self._settle_locally(corrections)
-        elif self.valkey.connected and (slots or corrections):
-            self.valkey.send(_settle_command(call_id, slots, corrections), _ignore)
+            self._settle_locally(rules.corrections(hold, used))
+        elif settled and self.valkey.connected:
+            self.valkey.send(_settle_command(call_id, hold, used), _ignore)
 
     def sweep(self, now: float) -> None:
         """Once a second; leases are renewed each third time."""
@@ -148,32 +150,41 @@ def _key(check: Check) -> str:
 
 
 def _take_command(call_id: str, hold: Hold, lease_microseconds: int) -> bytes:
-    words: list[str | int | float] = ["EVALSHA", _TAKE, len(hold.checks)]
-    words.extend(_key(check) for check in hold.checks)
-    words += [call_id, lease_microseconds]
-    for check in hold.checks:
+    before, after = _around_call(_TAKE, hold.checks, (lease_microseconds,))
+    return before + encode_words(call_id, hold.input_tokens, hold.output_tokens) + after
+
+
+def _settle_command(call_id: str, hold: Hold, used: Used) -> bytes:
+    before, after = _around_call(_SETTLE, _settled(hold.checks), ())
+    more_in, more_out = (
+        used.input_tokens - hold.input_tokens,
+        used.output_tokens - hold.output_tokens,
+    )
+    return before + encode_words(call_id, more_in, more_out) + after
+
+
+@functools.lru_cache(maxsize=2048)
+def _around_call(
+    script: str, checks: tuple[Check, ...], first: tuple[int, ...]
+) -> tuple[bytes, bytes]:
+    """Alike for all calls under the same limits: encoded once."""
+    keys = [_key(check) for check in checks]
+    words: list[str | int | float] = list(first)
+    for check in checks:
         if isinstance(check, Slots):
-            words += ["c", check.most, 0, 0]
+            words += ["c", check.most, 0]
         else:
-            words += _rate_words(check, hold.units(check))
-    return encode(*words)
+            period_microseconds = check.gcra.period_seconds * 1_000_000
+            words += [_KINDS.get(check.limit, "r"), period_microseconds, check.gcra.burst]
+    count = 3 + len(keys) + 3 + len(words)
+    before = encode_words("EVALSHA", script, len(checks), *keys)
+    return b"*%d\r\n%b" % (count, before), encode_words(*words)
 
 
-def _settle_command(
-    call_id: str, slots: list[Slots], corrections: dict[rules.Name, tuple[Rate, int]]
-) -> bytes:
-    checks: list[Check] = [*slots, *(check for check, _ in corrections.values())]
-    words: list[str | int | float] = ["EVALSHA", _SETTLE, len(checks)]
-    words.extend(_key(check) for check in checks)
-    words.append(call_id)
-    words += ["c", 0, 0, 0] * len(slots)
-    for check, units in corrections.values():
-        words += _rate_words(check, units)
-    return encode(*words)
-
-
-def _rate_words(check: Rate, units: int) -> list[str | int | float]:
-    return ["r", check.gcra.period_seconds * 1_000_000, check.gcra.burst, units]
+@functools.lru_cache(maxsize=1024)
+def _settled(checks: tuple[Check, ...]) -> tuple[Check, ...]:
+    """A request that was made stays counted; all else depends on what came of it."""
+    return tuple(c for c in checks if isinstance(c, Slots) or c.limit in _KINDS)
 
 
 def _ignore(reply: Reply) -> None:

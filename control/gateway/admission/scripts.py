@@ -16,20 +16,28 @@ local function store(key, tat)
   redis.call('SET', key, string.format('%.0f', tat), 'PX', math.ceil((tat - now) / 1000) + 1000)
 end
 """
-# All checks pass or nothing is taken. ARGV: call id, lease, then per key: r period burst units |
-# c most 0 0. Reply: the number of the check that makes the call wait longest (0: none) and its wait
-# (-1: it never fits), then per rate what remains (below zero: owed) and the time until it is full.
+# What follows the call's own words in ARGV is per key: r|i|o period burst, for a rate of requests,
+# input or output tokens; or c most 0.
+_UNITS = b"""
+local function units_of(kind)
+  return kind == 'i' and tonumber(ARGV[2]) or kind == 'o' and tonumber(ARGV[3]) or 1
+end
+"""
+# All checks pass or nothing is taken. ARGV: call id, input and output tokens, lease. Reply: the
+# number of the check that makes the call wait longest (0: none) and its wait (-1: it never fits),
+# then per rate what remains (below zero: owed) and the time until it is full.
 TAKE_BODY = (
     _STORE
+    + _UNITS
     + b"""
 local tats, news, worst, wait = {}, {}, 0, 0
 local function refused(i, over)
   if over > wait then worst, wait = i, over end
 end
 for i, key in ipairs(KEYS) do
-  local kind, a, b = ARGV[4 * i - 1], tonumber(ARGV[4 * i]), tonumber(ARGV[4 * i + 1])
-  if kind == 'r' then
-    local units = tonumber(ARGV[4 * i + 2])
+  local kind, a, b = ARGV[3 * i + 2], tonumber(ARGV[3 * i + 3]), tonumber(ARGV[3 * i + 4])
+  if kind ~= 'c' then
+    local units = units_of(kind)
     tats[i] = math.max(tonumber(redis.call('GET', key) or '0'), now)
     news[i] = tats[i] + units * a
     local over = news[i] - now - a * b
@@ -44,27 +52,29 @@ end
 local reply = {worst, wait == math.huge and -1 or math.ceil(wait)}
 for i, key in ipairs(KEYS) do
   if news[i] then
-    local a, b = tonumber(ARGV[4 * i]), tonumber(ARGV[4 * i + 1])
+    local a, b = tonumber(ARGV[3 * i + 3]), tonumber(ARGV[3 * i + 4])
     local tat = worst == 0 and news[i] or tats[i]
     if worst == 0 then store(key, tat) end
     reply[#reply + 1] = math.floor(b - (tat - now) / a + 0.01)
     reply[#reply + 1] = math.ceil(tat - now)
   elseif worst == 0 then
-    redis.call('ZADD', key, string.format('%.0f', now + ARGV[2]), ARGV[1])
-    redis.call('PEXPIRE', key, math.ceil(ARGV[2] / 1000) + 1000)
+    redis.call('ZADD', key, string.format('%.0f', now + ARGV[4]), ARGV[1])
+    redis.call('PEXPIRE', key, math.ceil(ARGV[4] / 1000) + 1000)
   end
 end
 return reply
 """
 )
-# A call has ended. ARGV: call id, then per key: r period burst units | c 0 0 0. Units below zero
-# are given back; more are charged until the bucket owes as much as it holds.
+# A call has ended. ARGV: call id, input and output tokens: those below zero are given back, others
+# charged until the bucket owes as much as it holds.
 SETTLE_BODY = (
     _STORE
+    + _UNITS
     + b"""
 for i, key in ipairs(KEYS) do
-  if ARGV[4 * i - 2] == 'r' then
-    local a, b, units = tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i]), tonumber(ARGV[4 * i + 1])
+  local kind, a, b = ARGV[3 * i + 1], tonumber(ARGV[3 * i + 2]), tonumber(ARGV[3 * i + 3])
+  if kind ~= 'c' then
+    local units = units_of(kind)
     local tat = math.max(tonumber(redis.call('GET', key) or '0'), now)
     local new = math.max(tat + units * a, now)
     if units > 0 then new = math.min(new, math.max(tat, now + 2 * a * b)) end

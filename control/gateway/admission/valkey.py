@@ -22,7 +22,12 @@ class Incomplete(Exception):
 
 
 def encode(*words: bytes | str | int | float) -> bytes:
-    parts = [b"*%d\r\n" % len(words)]
+    return b"*%d\r\n%b" % (len(words), encode_words(*words))
+
+
+def encode_words(*words: bytes | str | int | float) -> bytes:
+    """Part of a command."""
+    parts = []
     for word in words:
         data = word if isinstance(word, bytes) else str(word).encode()
         parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
@@ -34,23 +39,23 @@ def decode(data: bytes, at: int) -> tuple[Reply, int]:
     end = data.find(b"\r\n", at)
     if end < 0:
         raise Incomplete
-    kind, line, after = data[at : at + 1], data[at + 1 : end], end + 2
+    kind, line, after = data[at], data[at + 1 : end], end + 2
     match kind:
-        case b":":
+        case 0x3A:  # :
             return int(line), after
-        case b"+":
+        case 0x2B:  # +
             return line, after
-        case b"-":
+        case 0x2D:  # -
             return ReplyError(line.decode()), after
-        case b"$":
+        case 0x24:  # $
             return _bulk(data, int(line), after)
-        case b"*":
+        case 0x2A:  # *
             items = []
             for _ in range(max(int(line), 0)):
                 item, after = decode(data, after)
                 items.append(item)
             return items, after
-    raise ValueError(f"not RESP: {kind!r}")
+    raise ValueError(f"not RESP: {chr(kind)!r}")
 
 
 def _bulk(data: bytes, size: int, after: int) -> tuple[bytes | None, int]:
@@ -78,6 +83,7 @@ class Valkey(asyncio.Protocol):
         self._on_connected = on_connected
         self._clock = clock
         self._waiting: deque[tuple[float, OnReply]] = deque()
+        self._unsent: list[bytes] = []
         self._rest = b""
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task | None = None
@@ -85,9 +91,19 @@ class Valkey(asyncio.Protocol):
         self._said = False
 
     def send(self, command: bytes, on_reply: OnReply) -> None:
-        """Only while `connected`. A lost connection answers with a ReplyError."""
+        """Only while `connected`. A lost connection answers with a ReplyError.
+
+        All commands of one turn of the loop go out in one write: it costs more than they do.
+        """
         self._waiting.append((self._clock(), on_reply))
-        self._transport.write(command)
+        self._unsent.append(command)
+        if len(self._unsent) == 1:
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._transport and unsent:
+            self._transport.write(b"".join(unsent))
 
     def sweep(self, now: float) -> None:
         """Reconnect if need be; a server that does not answer is as good as away."""
@@ -100,6 +116,7 @@ class Valkey(asyncio.Protocol):
         self._closed = True
         if self._connecting:
             self._connecting.cancel()
+        self._flush()
         self._lose("closed")
 
     async def _connect(self) -> None:
@@ -159,6 +176,7 @@ class Valkey(asyncio.Protocol):
             self._say(why)
             transport.abort()
         self.connected = False
+        self._unsent.clear()
         waiting, self._waiting = self._waiting, deque()
         for _, on_reply in waiting:
             on_reply(ReplyError(why))

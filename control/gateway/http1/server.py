@@ -8,6 +8,8 @@ import httptools
 
 from control.gateway import errors
 from control.gateway.errors import Headers, Refusal
+from control.gateway.http1.request import Request, path_of
+from control.gateway.http1.upgrade import rest_of
 from control.gateway.limits import Limits
 
 _JSON = (b"content-type", b"application/json; charset=utf-8")
@@ -16,22 +18,6 @@ _STATUS_LINES = {
     for status in HTTPStatus
 }
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-class Request:
-    """One request. Header names are lower case; the same name twice is joined by a comma."""
-
-    __slots__ = ("body", "headers", "id", "identity", "method", "path", "received_at", "target")
-
-    def __init__(self, id_: str, received_at: float) -> None:
-        self.id = id_
-        self.received_at = received_at
-        self.method = ""
-        self.target = b""
-        self.headers: dict[bytes, bytes] = {}
-        self.body = b""
-        self.path = ""  # without the query
-        self.identity: object | None = None  # who the app found to be calling
 
 
 class Call(Protocol):
@@ -108,10 +94,11 @@ class Connection(asyncio.Protocol):
         if self.state == "closing":
             return  # lingering: read on, so that the refusal is not lost to a reset
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse_and_close(errors.BadRequest("Upgrades are not supported here."))
+            self._feed(data)
         except httptools.HttpParserError as error:
+            if self.state == "busy":
+                self._pipelined = True  # a request is being answered: what follows it is rubbish
+                return
             refusal = error.__context__
             if not isinstance(refusal, Refusal):
                 refusal = errors.BadRequest("This is not a valid HTTP/1.1 request.")
@@ -120,6 +107,14 @@ class Connection(asyncio.Protocol):
             self._head_bytes += len(data)
             if self._head_bytes > self.limits.header_bytes:
                 self._refuse_and_close(self._headers_too_large())
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self.state == "body":  # asked for, not given
+                self._parser = rest_of(self, self.request.headers)
+                self._parser.feed_data(data[upgrade.args[0] :])
 
     # --- what the parser says; a refusal raised here ends the connection ---
 
@@ -144,11 +139,11 @@ class Connection(asyncio.Protocol):
             return
         request = self.request
         request.method = self._parser.get_method().decode("latin-1")
-        request.path = request.target.partition(b"?")[0].decode("latin-1")
-        self.keep_alive &= self._parser.should_keep_alive()
+        request.path = path_of(request.target)
+        self.keep_alive &= self._parser.should_keep_alive() and not self._parser.should_upgrade()
         self._chunked_allowed = self._parser.get_http_version() != "1.0"
         headers = request.headers
-        size = len(request.target) + sum(len(k) + len(v) + 4 for k, v in headers.items())
+        size = len(request.target) + sum([len(k) + len(v) + 4 for k, v in headers.items()])
         if size > self.limits.header_bytes:
             raise self._headers_too_large()
         if int(headers.get(b"content-length", 0)) > self.limits.body_bytes:
@@ -167,8 +162,10 @@ class Connection(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        if self._pipelined or self.state == "closing":
-            return
+        if self.state == "body" and not self._pipelined and not self._parser.should_upgrade():
+            self.on_body_complete()
+
+    def on_body_complete(self) -> None:
         body = self._body
         self.request.body = body[0] if len(body) == 1 else b"".join(body)
         self._body = []
@@ -179,7 +176,7 @@ class Connection(asyncio.Protocol):
 
     def respond(self, status: int, body: bytes, headers: Headers = ()) -> None:
         """A whole answer."""
-        head = self._head(status, (_JSON, *headers), b"content-length: %d" % len(body))
+        head = self._head(status, (_JSON, *headers, (b"content-length", b"%d" % len(body))))
         self.transport.write(head if self.request.method == "HEAD" else head + body)
         self._answered()
 
@@ -190,8 +187,8 @@ class Connection(asyncio.Protocol):
     def start_stream(self, status: int, headers: Headers) -> None:
         self._chunked = self._chunked_allowed
         self.keep_alive &= self._chunked
-        framing = b"transfer-encoding: chunked" if self._chunked else b"connection: close"
-        self.transport.write(self._head(status, headers, framing))
+        framing = ((b"transfer-encoding", b"chunked"),) if self._chunked else ()
+        self.transport.write(self._head(status, headers + framing))
 
     def write(self, data: bytes) -> None:
         self.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
@@ -245,7 +242,7 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._chunked_allowed = True
 
-    def _head(self, status: int, headers: Headers, framing: bytes) -> bytes:
+    def _head(self, status: int, headers: Headers) -> bytes:
         took_ms = int((self.app.now() - self.request.received_at) * 1000)
         lines = [
             _STATUS_LINES[status],
@@ -253,8 +250,7 @@ class Connection(asyncio.Protocol):
             b"openai-processing-ms: %d\r\n" % took_ms,
         ]
         lines.extend([b"%b: %b\r\n" % pair for pair in headers])
-        lines.append(framing)
-        lines.append(b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n")
+        lines.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
         return b"".join(lines)
 
     def _answered(self) -> None:

@@ -1,10 +1,11 @@
 """Which replica serves a call: a target by weight, then the least loaded of its replicas."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+
+import msgspec
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A replica as this process sees it. `slots` is what it may take now: 0 is none at all."""
 
     id: int
@@ -12,7 +13,7 @@ class Candidate(NamedTuple):
     in_flight: int
 
 
-class Option(NamedTuple):
+class Option(msgspec.Struct, frozen=True, gc=False):
     """One target of a route, with the replicas of its deployment that are ready."""
 
     deployment: str
@@ -38,15 +39,15 @@ class NoneReady:
 
 def choose(options: list[Option], tie: int) -> Chosen | Full | NoneReady:
     """`tie` is a number by chance, at least 32 bits: it picks the target and breaks ties."""
-    able = [option for option in options if option.weight > 0 and _usable(option)]
-    if not able:
-        return NoneReady(_why_none(options))
+    able = [option for option in options if option.weight > 0]
     open_ = [option for option in able if _free(option)]
     if not open_:
-        return Full()
-    option = _by_weight(open_, tie)
+        return Full() if any(_usable(option) for option in able) else NoneReady(_why_none(options))
+    option = open_[0] if len(open_) == 1 else _by_weight(open_, tie)
     free = _free(option)
-    least = min(replica.in_flight / replica.slots for replica in free)
+    if len(free) == 1:
+        return Chosen(option.deployment, free[0].id)
+    least = min([replica.in_flight / replica.slots for replica in free])
     equal = [replica for replica in free if replica.in_flight / replica.slots == least]
     return Chosen(option.deployment, equal[(tie >> 16) % len(equal)].id)
 

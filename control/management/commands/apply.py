@@ -12,7 +12,7 @@ from control.apply.actions import Applied, apply
 from control.apply.document import SIZE_BYTES_MAX
 from control.apply.plan import MARKS, Plan, Verb, lines
 from control.apply.wanted import BadFile
-from control.management.shell import actor, database_away
+from control.management.shell import actor, database_away, require_database
 
 
 class Command(BaseCommand):
@@ -25,9 +25,11 @@ class Command(BaseCommand):
         parser.add_argument("--prune", action="store_true", help="drain and archive the rest")
 
     def handle(self, *args, file: str, yes: bool, prune: bool, **options) -> None:
+        text = self._text(file)
+        require_database()
         try:
             applied = apply(
-                self._text(file),
+                text,
                 # The one file besides settings that reads the environment: secrets that the
                 # service.yaml names are those of whoever applies it, not settings of the platform.
                 environment=os.environ,

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError
 
 from control.checks import Refused
-from control.management.shell import database_away
+from control.management.shell import database_away, require_database
 from control.metering import exports
 
 
@@ -27,6 +27,7 @@ class Command(BaseCommand):
             since, until = exports.month(month)
         except Refused as refused:
             raise CommandError(f"--{refused}") from refused
+        require_database()
         wanted = exports.UsageWanted(since, until, tenant=tenant, model=model)
         try:
             for text in exports.usage_csv(wanted):

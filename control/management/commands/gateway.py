@@ -2,9 +2,10 @@
 
 import sys
 from argparse import ArgumentParser
+from dataclasses import fields
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from control.gateway import worker
 from control.gateway.limits import Limits
@@ -19,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--owner", help="run as one worker, under this name (internal)")
 
     def handle(self, *, owner: str | None, **options) -> None:
-        limits = Limits(**settings.WEIR_GATEWAY_LIMITS)
+        limits = _limits(settings.WEIR_GATEWAY_LIMITS)
         if owner:
             worker.run(_place(owner), limits)
         else:
@@ -30,6 +31,18 @@ class Command(BaseCommand):
                 metrics_port=settings.WEIR_METRICS_PORT,
                 drain_seconds=limits.drain_seconds,
             ).run()
+
+
+def _limits(given: dict) -> Limits:
+    known = {field.name for field in fields(Limits)}
+    for name, value in given.items():
+        if name not in known:
+            raise CommandError(
+                f"WEIR_GATEWAY_LIMITS names {name!r}: control/gateway/limits.py has all there are"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise CommandError(f"WEIR_GATEWAY_LIMITS: {name} is {value!r}: a number is wanted")
+    return Limits(**given)
 
 
 def _place(owner: str) -> worker.Place:

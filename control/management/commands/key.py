@@ -8,7 +8,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from control.checks import Refused
-from control.management.shell import actor, database_away
+from control.management.shell import actor, database_away, require_database
 from control.models import Key
 from control.states import KeyState
 from control.tenancy import actions
@@ -37,6 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args, verb: str, **options) -> None:
         who = {"by": actor(), "reason": f"weir key {verb}", "at": timezone.now()}
+        require_database()
         try:
             match verb:
                 case "create":

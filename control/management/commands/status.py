@@ -5,17 +5,18 @@ from argparse import ArgumentParser
 from dataclasses import dataclass
 
 import httpx
+import psutil
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseError
-from redis.exceptions import RedisError
 
 from control.fleet import facts as fleet
-from control.management.shell import database_away
+from control.management.local.home import Home
+from control.management.shell import database_away, require_database
 from control.routes import facts as routes
 from control.states import REPLICA_BEFORE_READY
+from control.telemetry import store
 from control.telemetry.messages import GATEWAY, GatewaySample
-from control.telemetry.store import Store
 from control.tenancy import facts as tenancy
 
 READY, FAILED, STARTING = 0, 1, 3
@@ -38,19 +39,22 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
 
     def handle(self, *, json: bool, **options) -> None:  # noqa: A002  the option's own name
-        gateway = _ask_gateway()
+        gateway, starts = _ask_gateway(), _starts()
         try:
+            require_database()
             status = _status(gateway)
-        except DatabaseError as error:
-            raise database_away(error) from None  # exits with FAILED, as every refusal does
+        except (CommandError, DatabaseError) as error:
+            if not starts:  # exits with FAILED, as every refusal does
+                raise error if isinstance(error, CommandError) else database_away(error) from None
+            status = _nothing_yet(gateway)
         self.stdout.write(_as_json(status) if json else _as_text(status))
-        raise SystemExit(verdict(status, gateway))
+        raise SystemExit(verdict(status, gateway, starts=starts))
 
 
-def verdict(status: dict, gateway: GatewayStanding) -> int:
+def verdict(status: dict, gateway: GatewayStanding, *, starts: bool = False) -> int:
     """Ready when every route is; starting when all that is missing is on its way."""
     if not gateway.answers:
-        return FAILED
+        return STARTING if starts else FAILED
     waiting = [route for route in status["routes"] if not route["ready_replicas"]]
     if status["routes"] and not waiting:
         return READY if gateway.ready else STARTING
@@ -86,6 +90,24 @@ def _status(gateway: GatewayStanding) -> dict:
     }
 
 
+def _starts() -> bool:
+    """Whether a supervisor of this home lives and has not brought everything up yet."""
+    running = Home(settings.WEIR_HOME).running()
+    return running.stage == "starting" and psutil.pid_exists(running.pid)
+
+
+def _nothing_yet(gateway: GatewayStanding) -> dict:
+    """The same members, while there is no database to read them from."""
+    lists = ("tenants", "routes", "deployments", "nodes")
+    return {
+        "version": settings.VERSION,
+        "gateway": {"url": gateway.url, "ready": gateway.ready},
+        **{name: [] for name in lists},
+        "snapshot_age_seconds": gateway.snapshot_age_seconds,
+        "spool_events": None,
+    }
+
+
 def _ask_gateway() -> GatewayStanding:
     url = settings.WEIR_GATEWAY_URL
     try:
@@ -109,14 +131,9 @@ def _age(answer: httpx.Response) -> float | None:
 
 def _gateways() -> list[GatewaySample]:
     """Workers heard in the last seconds; none when Valkey is away."""
-    store = Store()
-    try:
-        found = store.latest(store.subjects(GATEWAY))
-    except (RedisError, OSError):
-        return []
-    finally:
-        store.close()
-    return [sample for sample in found.values() if isinstance(sample, GatewaySample)]
+    return [
+        sample for sample in store.heard(kind=GATEWAY).values() if isinstance(sample, GatewaySample)
+    ]
 
 
 def _as_json(status: dict) -> str:

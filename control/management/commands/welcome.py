@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from argparse import ArgumentParser
@@ -89,15 +90,22 @@ class Command(BaseCommand):
             route=route,
             route_is_ready=bool(route and known[route].ready_replicas),
             python=Path(sys.executable),
-            terms=tuple(_terms(settings.WEIR_WEIGHTS, wanted)),
+            weir=_command(home),
+            terms=tuple(terms(settings.WEIR_WEIGHTS, wanted)),
         )
+
+
+def _command(home: Home) -> str:
+    command = str(Path(sys.executable).parent / "weir")
+    by_default = home.path == settings.BASE_DIR / ".weir"
+    return command if by_default else f"WEIR_HOME={shlex.quote(str(home.path))} {command}"
 
 
 def _names(wanted: dict, kind: str) -> list[str]:
     return [one["name"] for one in wanted.get(kind) or []]
 
 
-def _terms(weights: Path, wanted: dict) -> Iterator[str]:
+def terms(weights: Path, wanted: dict) -> Iterator[str]:
     """Of the file's models whose weights are here: what the fetcher noted beside them."""
     versions = [one for model in wanted.get("models") or [] for one in model["versions"]]
     for manifest in sorted(weights.glob("*/weir.json")):

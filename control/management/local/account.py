@@ -32,6 +32,13 @@ class Account:
         if self.uid is not None:
             os.chown(path, self.uid, self.gid)
 
+    def folder(self, path: Path) -> Path:
+        """One that this account passes through, whatever umask we were started with."""
+        path.mkdir(parents=True, exist_ok=True)
+        if self.uid is not None:
+            path.chmod(path.stat().st_mode | 0o711)
+        return path
+
     def can_enter(self, folder: Path) -> bool:
         """Asked of the system, not worked out from mode bits: access lists count too."""
         return self._answers("/bin/sh", "-c", 'cd "$0"', str(folder))

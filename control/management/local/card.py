@@ -21,6 +21,7 @@ class Card:
     route: str
     route_is_ready: bool
     python: Path
+    weir: str  # the command, as it is typed for this home
     terms: tuple[str, ...] = ()
 
 
@@ -38,8 +39,7 @@ def lines(card: Card) -> list[str]:
     text += [f"Terms     {terms}" for terms in card.terms]
     if card.route:
         text += ["", *_calls(card)]
-    weir = card.python.parent / "weir"
-    text += ["", f"Stop      Ctrl-C, or {weir} down; logs in {card.home}/logs", ""]
+    text += ["", f"Stop      Ctrl-C, or {card.weir} down; logs in {card.home}/logs", ""]
     return text
 
 

@@ -150,11 +150,10 @@ class Home:
         if not account.can_enter(self.path):
             self.path.chmod(self.path.stat().st_mode | 0o011)  # passing through, not reading
         if account.can_enter(self.path):
-            place.mkdir(exist_ok=True, mode=0o711)
-            return place
-        return self._elsewhere(place)
+            return account.folder(place)
+        return self._elsewhere(place, account)
 
-    def _elsewhere(self, place: Path) -> Path:
+    def _elsewhere(self, place: Path, account: Account) -> Path:
         if place.exists():
             raise CannotUseHome(
                 f"{place} holds data, but a folder above it is closed to the servers' account: "
@@ -162,8 +161,8 @@ class Home:
             )
         # A name of its own: a home made anew at the same path is another instance.
         target = ELSEWHERE / f"{self.path.parent.name}-{secrets.token_hex(4)}"
-        target.mkdir(parents=True, mode=0o711)
-        place.symlink_to(target)
+        account.folder(target.parent)
+        place.symlink_to(account.folder(target))
         return target
 
     def require_disk(self, needed_bytes: int, purpose: str) -> None:

@@ -13,7 +13,7 @@ from control.management.local import children
 from control.management.local.account import server_account
 from control.management.local.external import require_database, require_redis
 from control.management.local.home import Home, Running
-from control.management.local.ports import free_port, holder, is_free
+from control.management.local.ports import free_port, holder, why_not
 from control.management.local.postgres import Postgres
 from control.management.local.processes import Child, DidNotStart, Supervisor
 from control.management.local.valkey import Valkey
@@ -142,12 +142,16 @@ class Instance:
             "WEIR_CONSOLE_PORT": settings.WEIR_CONSOLE_PORT,
             "WEIR_GATEWAY_PORT": settings.WEIR_GATEWAY_PORT,
         }
+        if len(set(wanted.values())) < len(wanted):
+            raise PortTaken(f"{' and '.join(wanted)} are the same: choose two ports")
         for variable, port in wanted.items():
-            if not is_free(port, settings.WEIR_BIND):
-                by = holder(port)
+            if why := why_not(port, settings.WEIR_BIND):
+                by, other = holder(port), free_port(set(wanted.values()))
+                taken = f"port {port} is taken by {by}"
+                refused = f"cannot listen on port {port} of {settings.WEIR_BIND}: {why}"
                 raise PortTaken(
-                    f"port {port} is taken{f' by {by}' if by else ''}: choose another with "
-                    f"{variable}={free_port(set(wanted.values()))}"
+                    f"{taken if by else refused}; choose another with {variable}={other}"
+                    f"{'' if by else ', or another WEIR_BIND'}"
                 )
 
     def _require_external(self) -> None:

@@ -16,14 +16,19 @@ class NoFreePort(Exception):
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    return not why_not(port, host)
+
+
+def why_not(port: int, host: str = "127.0.0.1") -> str:
+    """What the system says against listening there; empty if one may."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         # As servers do: a port with old connections in TIME_WAIT is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""
 
 
 def free_port(besides: Container[int] = ()) -> int:

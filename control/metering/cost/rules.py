@@ -89,11 +89,6 @@ class Spent:
     def utilisation_ratio(self) -> Fraction | None:
         return self.busy_seconds / self.device_seconds if self.device_seconds else None
 
-    @property
-    def idle_ratio(self) -> Fraction | None:
-        ratio = self.utilisation_ratio
-        return None if ratio is None else 1 - ratio
-
 
 @dataclass(frozen=True)
 class Possible:

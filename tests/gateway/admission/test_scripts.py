@@ -121,6 +121,5 @@ def end(store: Store, name: str, hold: Hold, used: Used, at: Fraction, seen: dic
     changes = corrections(hold, used)
     for rate, (check, units) in changes.items():
         seen[rate] = check.gcra.adjust(seen.get(rate, 0), at, units)
-    slots = [check for check in hold.checks if isinstance(check, Slots)]
-    if slots or changes:
-        store.run(_settle_command(name, slots, changes), at)
+    if hold.checks:
+        store.run(_settle_command(name, hold, used), at)
