@@ -100,14 +100,25 @@ class Gateway:
             return
         try:
             world = self._known()
-            authorization = request.headers.get(b"authorization")
-            wall = self.shared.clock.wall()
-            request.identity = identify(authorization, world.identities, wall)
+            request.identity = self._identify(request, world)
             if request.method == "POST":
                 _judge_content_type(request)
         except Refusal as refusal:
             self._count_refused(request, refusal)
             raise
+
+    def _identify(self, request: Request, world: World) -> Identity:
+        authorization = request.headers.get(b"authorization")
+        try:
+            return identify(authorization, world.identities, self.shared.clock.wall())
+        except (errors.NoKey, errors.UnknownKey):
+            wait = self.shared.strangers.wait_seconds(request.address)
+            if not wait:
+                raise
+        raise errors.RateLimited(
+            "Too many requests without a valid API key came from this address.",
+            wait_seconds=wait,
+        )
 
     def serve(self, request: Request, connection: Connection) -> None:
         try:
