@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from control.gateway import encoding, errors, wire
+from control.gateway import context, encoding, errors, wire
 from control.gateway.admission import rules
 from control.gateway.admission.rules import Check, Hold
 from control.gateway.call import Call
@@ -33,6 +33,7 @@ class Terms(NamedTuple):
 
     checks: tuple[Check, ...]
     room: wire.Room
+    context_tokens: int | None  # the scopes' own ceiling
 
 
 class World(NamedTuple):
@@ -153,6 +154,7 @@ class Gateway:
         ask = wire.parse(endpoint, _body(request, limits.decoded_bytes), depth_max=limits.depth)
         route = self._route(ask.model, identity)
         terms = world.terms(identity.scopes, route.name)
+        context.judge(ask, terms.context_tokens)
         max_tokens = wire.output_tokens(ask, terms.room)
         expected = route.output_tokens_default or limits.output_tokens_expected
         hold = Hold(
@@ -254,17 +256,17 @@ def _terms(
     """All checks; of ceilings the lowest: each scope's, the route's, what its engines can hold."""
     route = routes.routes[name]
     outputs = [route.output_tokens_max]
-    contexts = [target.context_tokens for target in route.targets]
-    for scope in scopes:
-        limits = identities.scopes[scope].limits
-        outputs.append(limits.get("output_tokens"))
-        contexts.append(limits.get("context_tokens"))
+    own = [identities.scopes[scope].limits for scope in scopes]
+    outputs += [limits.get("output_tokens") for limits in own]
+    context_tokens = _lowest([limits.get("context_tokens") for limits in own])
+    contexts = [context_tokens, *(target.context_tokens for target in route.targets)]
     room = wire.Room(
         output_tokens_max=_lowest(outputs),
         output_tokens_default=route.output_tokens_default,
         context_tokens=_lowest(contexts),
     )
-    return Terms(tuple(check for scope in scopes for check in checks[scope]), room)
+    asked = tuple(check for scope in scopes for check in checks[scope])
+    return Terms(asked, room, context_tokens)
 
 
 def _lowest(ceilings: list[int | None]) -> int | None:

@@ -86,7 +86,7 @@ async def test_rate_limits_are_told_as_clients_read_them(client, place, engines)
     assert limited.value.code == "rate_limit_exceeded"
     assert 0 < int(headers["retry-after"]) <= 60
     assert "tenant" in limited.value.message
-    assert "requests per minute" in limited.value.message
+    assert "requests per min (RPM): Limit 1, Used 1, Requested 1" in limited.value.message
 
 
 async def test_a_retry_of_the_client_is_counted(client, place, engines):
