@@ -2,11 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from django.conf import settings
 
 from tests.gateway.place import KEY, Place, chat, replica, route
 from tests.gateway.upstream import DONE, Script, Upstream, answered, chunk, error, streamed
@@ -17,28 +15,6 @@ BODIES = {
     "/v1/chat/completions": chat(NINETY, max_tokens=110),
     "/v1/completions": {"model": "chat", "prompt": NINETY + "user", "max_tokens": 110},
 }
-
-
-@pytest.fixture
-async def gateways(tmp_path) -> AsyncIterator[list[Place]]:
-    url = settings.REDIS_LIVE_URL
-    async with (
-        Place(tmp_path / "1", redis_url=url, processes=2) as first,
-        Place(tmp_path / "2", redis_url=url, processes=2) as second,
-    ):
-        for place in (first, second):
-            await place.until(lambda place=place: place.shared.counters.shared)
-        yield [first, second]
-
-
-@pytest.fixture
-async def engine(gateways) -> AsyncIterator[Upstream]:
-    engine = Upstream(answered("fine", 90, 10))
-    port = await engine.start()
-    for place in gateways:
-        place.know_replicas(replica(1, port))
-    yield engine
-    await engine.stop()
 
 
 def limit(gateways: list[Place], limits: dict[str, int], scope: str = "t:1", **more) -> None:
