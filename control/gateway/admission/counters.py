@@ -11,6 +11,7 @@ from control.gateway.admission.valkey import Reply, ReplyError, Valkey, encode, 
 from control.gateway.limits import Limits
 
 _TAKE, _SETTLE, _RENEW = map(scripts.sha, scripts.ALL)
+_SINCE = "rates:since"
 _KINDS = {"input_tokens_per_minute": "i", "output_tokens_per_minute": "o"}  # for the scripts
 
 
@@ -34,7 +35,7 @@ class Counters:
         self.valkey = Valkey(
             url,
             answer_seconds=limits.counters_seconds,
-            on_connected=self._load_scripts,
+            on_connected=self._start,
             clock=clock,
         )
         self._processes = processes
@@ -43,6 +44,7 @@ class Counters:
         self._leases: dict[str, set[str]] = {}  # by scope: ids of live calls of this process
         self._tats: dict[rules.Name, float] = {}  # local rates
         self._sweeps = 0
+        self._began = False
 
     @property
     def shared(self) -> bool:
@@ -84,10 +86,7 @@ class Counters:
         self.valkey.sweep(now)
         self._sweeps += 1
         if self._sweeps % 3 == 0 and self.valkey.connected:
-            for scope, ids in self._leases.items():
-                key = _key(Slots(scope, "concurrent_calls", 0))
-                command = ("EVALSHA", _RENEW, 1, key, self._lease_microseconds, *ids)
-                self.valkey.send(encode(*command), _ignore)
+            self._renew("old")
         if self._sweeps % 60 == 0:
             at = self._clock()
             self._tats = {name: tat for name, tat in self._tats.items() if tat > at}
@@ -95,9 +94,21 @@ class Counters:
     def close(self) -> None:
         self.valkey.close()
 
-    def _load_scripts(self) -> None:
+    def _start(self) -> None:
+        """Connected, perhaps again: nothing is asked before what runs here is known there."""
         for script in scripts.ALL:
             self.valkey.send(encode("SCRIPT", "LOAD", script), _ignore)
+        if not self._began:
+            # A store that we have not seen before has forgotten nothing that we know of.
+            self._began = True
+            self.valkey.send(encode("SET", _SINCE, 0, "NX"), _ignore)
+        self._renew("new")
+
+    def _renew(self, which: str) -> None:
+        for scope, ids in self._leases.items():
+            key = _key(Slots(scope, "concurrent_calls", 0))
+            command = ("EVALSHA", _RENEW, 1, key, self._lease_microseconds, which, *ids)
+            self.valkey.send(encode(*command), _ignore)
 
     def _answer(self, call_id: str, hold: Hold, reply: list[int]) -> Answer:
         rates = [check for check in hold.checks if isinstance(check, Rate)]
@@ -176,8 +187,9 @@ def _around_call(
         else:
             period_microseconds = check.gcra.period_seconds * 1_000_000
             words += [_KINDS.get(check.limit, "r"), period_microseconds, check.gcra.burst]
+    keys.append(_SINCE)
     count = 3 + len(keys) + 3 + len(words)
-    before = encode_words("EVALSHA", script, len(checks), *keys)
+    before = encode_words("EVALSHA", script, len(keys), *keys)
     return b"*%d\r\n%b" % (count, before), encode_words(*words)
 
 

@@ -28,6 +28,16 @@ class Clients:
                 await asyncio.sleep(0.01)
         return self
 
+    async def lose_all(self, valkey) -> None:
+        """As a restart does of a Valkey that keeps nothing on disk."""
+        valkey.flushall()
+        for connection in valkey.client_list():
+            if connection["cmd"] != "client|list":
+                valkey.client_kill_filter(_id=connection["id"])
+        async with asyncio.timeout(10):
+            while any(counters.shared for counters in self.all):  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.01)
+
     def sweep(self) -> None:
         for counters in self.all:
             counters.sweep(self.time.now())
@@ -156,6 +166,26 @@ async def test_a_valkey_that_goes_away_is_replaced_by_the_share_at_once(clients,
     assert isinstance(answer, Taken)
     await clients.connect()
     assert isinstance(await clients.take("req_1", {"requests_per_minute": 6}), Taken)
+
+
+async def test_a_valkey_that_comes_back_empty_refills_its_rates_and_learns_what_runs(
+    clients, valkey
+):
+    limits = {"requests_per_minute": 60, "concurrent_calls": 1}
+    assert isinstance(await clients.take("req_0", limits), Taken)
+    await clients.lose_all(valkey)
+    await clients.connect()
+    refused = await clients.take("req_1", {"concurrent_calls": 1}, by=1)
+    assert refused.check.limit == "concurrent_calls"  # req_0 still runs
+    refused = await clients.take("req_2", {"requests_per_minute": 60}, by=1)
+    assert 0 < refused.wait_seconds <= 1  # nobody knows what was taken before
+    assert refused.levels[0].remaining == 0
+
+
+async def test_a_gateway_that_meets_a_new_valkey_finds_its_rates_full(clients, valkey):
+    assert valkey.get("rates:since") == "0"
+    [level] = (await clients.take("req_0", {"requests_per_minute": 60})).levels
+    assert level.remaining == 59
 
 
 async def test_a_valkey_that_does_not_answer_is_given_up(clients, valkey):
