@@ -6,9 +6,9 @@ import httpx
 
 from control.models import Replica
 from control.models.sealing import opened
+from control.telemetry.sample import Unread, read_page
 
 PROBE_SECONDS = 2.0
-BODY_BYTES_MAX = 4 << 20
 
 # One pool for all threads; trust_env=False: no proxy stands between us and an engine.
 _client = httpx.Client(trust_env=False, timeout=PROBE_SECONDS)
@@ -75,10 +75,8 @@ def one_token(at: Address, timeout_seconds: float) -> Answer:
     return Answer(False, f"a call of one token: {answer.status_code} {answer.text[:300]}")
 
 
-def metrics(at: Address) -> str:
-    answer = _client.get(f"{at.url}/metrics", headers=at.headers)
-    answer.raise_for_status()
-    return answer.text[:BODY_BYTES_MAX]
+def metrics(at: Address) -> str | Unread:
+    return read_page(_client, at.url, at.key)
 
 
 def _serves(at: Address, answer: httpx.Response) -> Answer:

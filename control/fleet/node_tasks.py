@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
-import httpx
 from celery import shared_task
 from django.conf import settings
 from django.db import DatabaseError, transaction
@@ -17,6 +16,7 @@ from control.models import IllegalMove, Replica, Reservation
 from control.placement import actions as placement
 from control.placement.rules import Unplaced
 from control.states import REPLICA_FINAL, REPLICA_ON_NODE, ReplicaState, ReservationState
+from control.telemetry.sample import Unread
 from engines import runtime, supervisor, weights
 from engines.kinds import KINDS
 from engines.spec import BadSpec, EngineLoad, Install
@@ -111,11 +111,11 @@ def _is_idle(replica: Replica, at: datetime) -> bool:
 
 
 def load_of(replica: Replica) -> EngineLoad | None:
-    try:
-        text = engine_http.metrics(engine_http.address(replica))
-    except httpx.HTTPError:
+    """What it does now; None if it does not say."""
+    page = engine_http.metrics(engine_http.address(replica))
+    if isinstance(page, Unread):
         return None
-    return KINDS[replica.version.engine["kind"]].parse_metrics(text)
+    return KINDS[replica.version.engine["kind"]].parse_metrics(page)
 
 
 def _files(replica: Replica, at: datetime) -> tuple[Path, str] | None:

@@ -68,6 +68,7 @@ class Parent:
         self._stopping = threading.Event()
         self._ended = threading.Event()  # the workers have; what they wrote is still shipped
         self._left = 0
+        self._database_away = False
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -86,7 +87,8 @@ class Parent:
         self._ended.set()
         for thread in threads:
             thread.join()
-        self._ship()
+        if not self._database_away:  # else it waits for the next start, and we for nothing
+            self._ship()
         if server:
             server.shutdown()
 
@@ -163,8 +165,9 @@ class Parent:
         owners = {child.owner for child in self._children if child.owner}
         try:
             shipped: Shipped = ship(self._spool, owners, timezone.now())
-            self._left = shipped.left
+            self._left, self._database_away = shipped.left, False
         except (DatabaseError, OSError) as error:
+            self._database_away = isinstance(error, DatabaseError)
             log.warning("usage waits in the spool: %s", type(error).__name__)
         except Exception:
             log.exception("the spool could not be shipped")

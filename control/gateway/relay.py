@@ -4,6 +4,7 @@ import msgspec
 
 from control.gateway import chunks, errors
 from control.gateway.sse import Event, Splitter, TooLong, event_of
+from control.gateway.tokens import Token, token_of
 from control.states import Outcome
 
 DONE = b"data: [DONE]\n\n"
@@ -41,6 +42,8 @@ class Reader:
         self._last_chunk = b""
 
     def feed(self, data: bytes) -> list[Piece]:
+        if self._is_in_the_middle() and (token := token_of(data)):
+            return [self._token(token)]
         try:
             events = self._splitter.feed(data)
         except TooLong:
@@ -79,6 +82,23 @@ class Reader:
 
     def finish_reason(self) -> str:
         return self.finished[min(self.finished)] if self.finished else ""
+
+    def _is_in_the_middle(self) -> bool:
+        """Of a stream of one choice, between two events."""
+        begun = self._choices == 1 and self._last_chunk and self._splitter.is_between
+        return bool(begun) and not (self.finished or self.done or self.error)
+
+    def _token(self, token: Token) -> Piece:
+        """What `_chunk` would do with it."""
+        self._last_chunk = token.data
+        self._seen.add(0)
+        self.parts += 1
+        if token.usage is None:
+            return Piece(token.without_usage, content=True)
+        self._usage, self._usage_raw = token.usage, token.usage_raw
+        if not self._running_usage:
+            return Piece(token.without_usage, content=True)
+        return Piece(b"data: %b\n\n" % token.data, content=True)
 
     def _pieces(self, events: list[Event]) -> list[Piece]:
         pieces: list[Piece] = []

@@ -26,6 +26,11 @@ class Splitter:
         self._begun = False
         self._event_bytes_max = event_bytes_max
 
+    @property
+    def is_between(self) -> bool:
+        """Nothing of an event is held: the next byte begins one."""
+        return self._begun and not self._rest
+
     def feed(self, data: bytes) -> list[Event]:
         rest = self._rest
         if not self._begun:

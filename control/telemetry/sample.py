@@ -55,7 +55,7 @@ class EngineReader:
 
     def read(self, engine: EngineAddress, at: float) -> ReplicaSample | Unread:
         """One GET of /metrics. Rates need two readings: the first has none."""
-        page = self._page(engine)
+        page = read_page(self._client, engine.url, engine.api_key)
         if isinstance(page, Unread):
             return page
         now = Reading(at, engine.parse(page))
@@ -82,17 +82,19 @@ class EngineReader:
             self._before.pop(gone, None)
             self._samples.pop(gone, None)
 
-    def _page(self, engine: EngineAddress) -> str | Unread:
-        headers = {"Authorization": f"Bearer {engine.api_key}"} if engine.api_key else {}
-        try:
-            with self._client.stream("GET", f"{engine.url}/metrics", headers=headers) as answer:
-                if answer.status_code != httpx.codes.OK:
-                    return Unread(f"/metrics answered {answer.status_code}")
-                body = b""
-                for chunk in answer.iter_bytes():
-                    body += chunk
-                    if len(body) > PAGE_BYTES_MAX:
-                        return Unread(f"/metrics is larger than {PAGE_BYTES_MAX} bytes")
-        except httpx.HTTPError as error:
-            return Unread(f"{type(error).__name__} at /metrics")
-        return body.decode(errors="replace")
+
+def read_page(client: httpx.Client, url: str, api_key: str) -> str | Unread:
+    """The engine's /metrics as text, within a limit."""
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    try:
+        with client.stream("GET", f"{url}/metrics", headers=headers) as answer:
+            if answer.status_code != httpx.codes.OK:
+                return Unread(f"/metrics answered {answer.status_code}")
+            body = b""
+            for chunk in answer.iter_bytes():
+                body += chunk
+                if len(body) > PAGE_BYTES_MAX:
+                    return Unread(f"/metrics is larger than {PAGE_BYTES_MAX} bytes")
+    except httpx.HTTPError as error:
+        return Unread(f"{type(error).__name__} at /metrics")
+    return body.decode(errors="replace")

@@ -20,7 +20,7 @@ from tests.bench.report import Target, finish, say, table
 from tests.bench.targets import KEY, OTHER_CORE, Server
 
 ROUNDS = 5
-SECONDS = 3.0
+SECONDS = 2.0
 WARM_SECONDS = 1.0
 SOURCES = Path(__file__).parent
 WEIR, PLAIN, NGINX, UPSTREAM = "Weir", "plain asyncio relay", "nginx", "upstream"

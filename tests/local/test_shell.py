@@ -34,3 +34,17 @@ def test_a_command_says_that_nothing_runs(command: str, tmp_path: Path):
         f"CommandError: Weir does not run in {tmp_path}/home: start it with `weir up`, "
         "or choose another WEIR_HOME\n"
     )
+
+
+def test_a_runtime_that_weir_does_not_install_is_named(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "manage.py", "runtime", "install", "--engine", "tgi"],
+        cwd=ROOT,
+        env=clean_environment(WEIR_HOME=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "the kinds are vllm and stub" in done.stderr

@@ -7,6 +7,8 @@ from argparse import ArgumentParser
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from control.catalog.rules import ENGINE_VERSIONS
+
 
 class Command(BaseCommand):
     help = "Install an engine runtime now, so that the first replica need not wait for it."
@@ -14,13 +16,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("action", choices=["install"])
-        parser.add_argument("--kind", default="vllm")
-        parser.add_argument("--version", default="0.32.0")
+        parser.add_argument("--engine", default="vllm")
+        parser.add_argument("--release", default=ENGINE_VERSIONS["vllm"][-1], help="of the engine")
         parser.add_argument("--device", default="cpu", choices=["cpu", "gpu"])
 
-    def handle(self, *, action: str, kind: str, version: str, device: str, **options) -> None:
+    def handle(self, *, action: str, engine: str, release: str, device: str, **options) -> None:
         # In a process of its own: what touches the machine is reached through node tasks only.
         argv = [sys.executable, "-m", "engines.runtime", action]
-        argv += ["--kind", kind, "--version", version, "--device", device]
+        argv += ["--kind", engine, "--version", release, "--device", device]
         argv += ["--root", str(settings.WEIR_RUNTIMES), "--python", settings.WEIR_ENGINE_PYTHON]
         sys.exit(subprocess.run(argv, cwd=settings.BASE_DIR, check=False).returncode)

@@ -1,0 +1,85 @@
+"""An event read at a glance means what it means when it is decoded."""
+
+import json
+
+import pytest
+
+from control.gateway.relay import Reader
+from control.gateway.tokens import token_of
+
+USAGE = {"prompt_tokens": 4, "total_tokens": 6, "completion_tokens": 2}
+
+
+def event(text: str = "Hi", *, field: str = "content", usage=USAGE, **changes) -> bytes:
+    choice = {"index": 0, "delta": {field: text}, "logprobs": None, "finish_reason": None}
+    chunk = {
+        "id": "chatcmpl-8f3f",
+        "object": "chat.completion.chunk",
+        "created": 1_764_000_000,
+        "model": "org/model-1.5:free",
+        "choices": [choice | changes],
+    }
+    if usage is not None:
+        chunk["usage"] = usage
+    return event_of(chunk)
+
+
+def event_of(chunk: dict) -> bytes:
+    text = json.dumps(chunk, separators=(",", ":"), ensure_ascii=False)
+    return b"data: " + text.encode("utf-8", "surrogatepass") + b"\n\n"
+
+
+AT_A_GLANCE = {
+    "ordinary": event(),
+    "thought": event(field="reasoning"),
+    "token ids": event(token_ids=None),
+    "no usage": event(usage=None),
+    "escapes": event('a "quoted"\n\tline \\ here'),
+    "other scripts": event("水位 ½"),
+    "looks like an end": event('"}],"usage":{"prompt_tokens":9}}'),
+}
+DECODED = {
+    "role": event("", role="assistant"),
+    "empty": event(""),
+    "finish": event(finish_reason="stop"),
+    "another choice": event(index=1),
+    "logprobs": event(logprobs={"content": []}),
+    "cached tokens": event(usage=USAGE | {"prompt_tokens_details": {"cached_tokens": 1}}),
+    "usage is null": event().replace(json.dumps(USAGE, separators=(",", ":")).encode(), b"null"),
+    "negative": event(usage=USAGE | {"completion_tokens": -1}),
+    "spaces": event().replace(b'":', b'": '),
+    "more members": event(usage=None).replace(b"}]}", b'}],"service_tier":null}'),
+    "an escaped name": event("\u0001"),
+    "not UTF-8": event("x\udc80"),
+    "two events": event() + event(),
+    "an error": event_of({"error": {"message": "x", "code": 500}}),
+}
+
+
+def reader(*, running_usage: bool) -> Reader:
+    made = Reader(
+        include_usage=True, running_usage=running_usage, choices=1, event_bytes_max=100_000
+    )
+    made.feed(event("", usage=None))
+    return made
+
+
+@pytest.mark.parametrize("running_usage", [False, True])
+@pytest.mark.parametrize("data", [*AT_A_GLANCE.values(), *DECODED.values()])
+def test_whole_and_in_two_reads_it_is_the_same(data, running_usage):
+    whole, halves = reader(running_usage=running_usage), reader(running_usage=running_usage)
+    pieces = whole.feed(data)
+    assert pieces == halves.feed(data[:9]) + halves.feed(data[9:])  # a torn event is decoded
+    assert (whole.usage(), whole.parts) == (halves.usage(), halves.parts)
+    assert (whole.finished, whole.outcome()) == (halves.finished, halves.outcome())
+    assert whole.finish() == halves.finish()
+
+
+@pytest.mark.parametrize("name", AT_A_GLANCE)
+def test_ordinary_tokens_are_read_at_a_glance(name):
+    assert token_of(AT_A_GLANCE[name])
+
+
+@pytest.mark.parametrize("name", DECODED)
+def test_anything_else_is_decoded(name):
+    assert token_of(DECODED[name]) is None
