@@ -2,8 +2,8 @@
 
 from control.gateway import errors, wire
 from control.gateway.admission import answers
-from control.gateway.admission.counters import Answer, Refused, Taken
-from control.gateway.admission.rules import Hold, Used
+from control.gateway.admission.holding import Holding
+from control.gateway.admission.rules import Hold, Refused, Used
 from control.gateway.attempt import Attempt
 from control.gateway.delivery import Delivery
 from control.gateway.errors import Headers, Refusal
@@ -41,8 +41,7 @@ class Call:
         self._connection = connection
         self._ask = ask
         self._route = route
-        self._hold = hold
-        self._taken: Taken | None = None
+        self._holding = Holding(shared.counters, self.id, hold)
         self._max_tokens: int | None = None
         self._attempt: Attempt | None = None
         self._tried: frozenset[int] = frozenset()
@@ -60,18 +59,12 @@ class Call:
     def start(self, max_tokens: int | None) -> None:
         self._max_tokens = max_tokens
         self._shared.calls.add(self)
-        self._shared.counters.take(self.id, self._hold, self._on_counted)
+        self._holding.take(self._on_taken, self._on_limit)
 
-    def _on_counted(self, answer: Answer) -> None:
-        if isinstance(answer, Refused):
-            if not self.ended:
-                refusal = answers.refusal_of(answer, self._route.name, self._identity)
-                self._refuse(refusal, answers.ratelimit_headers(answer.levels))
-            return
-        self._taken = answer
-        if self.ended:  # the client left meanwhile
-            self._settle(Used())
-            return
+    def _on_limit(self, refused: Refused) -> None:
+        self._refuse(answers.refusal_of(refused, self._route.name, self._identity))
+
+    def _on_taken(self) -> None:
         if not self._shared.waiting.is_empty(self._route.name) or not self.on_turn():
             self._wait()
 
@@ -238,7 +231,7 @@ class Call:
                     last_token_at=self._last_token_at,
                 ),
             )
-        self._settle(self._used(outcome))
+        self._holding.settle(self._used(outcome))
         shared.waiting.advance()
 
     def _stop(self, refusal: Refusal, outcome: Outcome) -> None:
@@ -246,19 +239,13 @@ class Call:
         self._may_retry = False
         self.on_refusal(refusal, outcome)
 
-    def _refuse(
-        self, refusal: Refusal, headers: Headers = (), outcome: Outcome = Outcome.UPSTREAM_ERROR
-    ) -> None:
+    def _refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None:
         if self._attempt is None:
             self._shared.count_refused(self._identity, refusal.code or "invalid_request")
-        self._connection.refuse(refusal, headers or self._headers())
+        self._connection.refuse(refusal, self._headers())
         self.end(outcome, refusal.status)
 
     # --- inside ---
-
-    def _settle(self, used: Used) -> None:
-        if self._taken:
-            self._shared.counters.settle(self.id, self._hold, self._taken, used)
 
     def _used(self, outcome: Outcome) -> Used:
         """Nothing, if it failed before the tenant saw a token of it."""
@@ -268,4 +255,4 @@ class Call:
         return Used(usage.input, usage.output)
 
     def _headers(self) -> Headers:
-        return answers.ratelimit_headers(self._taken.levels) if self._taken else ()
+        return self._holding.headers()

@@ -230,8 +230,7 @@ def test_r01_a_killed_worker_keeps_no_slot(environment, key, engine):
                     engine.go_on()
                     assert {call.result().status_code for call in five} == {200}
     finally:
-        running.process.terminate()
-        running.process.wait(HANG_SECONDS)
+        running.stop()
 
 
 def test_workers_go_with_a_killed_parent_and_the_next_one_ships_what_they_left(
