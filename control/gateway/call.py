@@ -2,8 +2,8 @@
 
 from control.gateway import errors, wire
 from control.gateway.admission import answers
-from control.gateway.admission.counters import Answer, Refused, Taken
-from control.gateway.admission.rules import Check
+from control.gateway.admission.holding import Holding
+from control.gateway.admission.rules import Hold, Refused, Used
 from control.gateway.attempt import Attempt
 from control.gateway.delivery import Delivery
 from control.gateway.errors import Headers, Refusal
@@ -20,6 +20,7 @@ from control.routes.snapshot import Identity, RouteInfo
 from control.states import Outcome
 
 _SENDABLE = (Outcome.COMPLETE, Outcome.INCOMPLETE)
+_WORKED = (*_SENDABLE, Outcome.CLIENT_CLOSED)  # an engine's work, asked for and not failed
 
 
 class Call:
@@ -31,7 +32,7 @@ class Call:
         connection: Connection,
         ask: wire.Ask,
         route: RouteInfo,
-        checks: tuple[Check, ...],
+        hold: Hold,
     ) -> None:
         request = connection.request
         self.id = request.id
@@ -45,8 +46,7 @@ class Call:
         self._connection = connection
         self._ask = ask
         self._route = route
-        self._checks = checks
-        self._taken = Taken()
+        self._holding = Holding(shared.counters, self.id, hold)
         self._max_tokens: int | None = None
         self._attempt: Attempt | None = None
         self._tried: frozenset[int] = frozenset()
@@ -65,17 +65,12 @@ class Call:
     def start(self, max_tokens: int | None) -> None:
         self._max_tokens = max_tokens
         self._shared.calls.add(self)
-        self._shared.counters.take(self.id, self._checks, self._on_counted)
+        self._holding.take(self._on_taken, self._on_limit)
 
-    def _on_counted(self, answer: Answer) -> None:
-        if self.ended:  # the client left meanwhile
-            self._shared.counters.release(self.id, self._checks)
-            return
-        if isinstance(answer, Refused):
-            self._checks = ()  # nothing was taken
-            self._refuse(answers.refusal_of(answer, self._route.name), answers.headers_of(answer))
-            return
-        self._taken = answer
+    def _on_limit(self, refused: Refused) -> None:
+        self._refuse(answers.refusal_of(refused, self._route.name, self._identity))
+
+    def _on_taken(self) -> None:
         if not self._shared.waiting.may_go(self.want) or not self.on_turn():
             self._wait()
 
@@ -254,7 +249,6 @@ class Call:
         shared = self._shared
         shared.calls.discard(self)
         shared.waiting.leave(self)
-        shared.counters.release(self.id, self._checks)
         if self._attempt:
             self._attempt.abort()
             shared.waiting.settled(self, self._cost(outcome))
@@ -269,6 +263,7 @@ class Call:
                     last_token_at=self._last_token_at,
                 ),
             )
+        self._holding.settle(self._used(outcome))
         shared.waiting.advance()
 
     def _stop(self, refusal: Refusal, outcome: Outcome) -> None:
@@ -276,23 +271,23 @@ class Call:
         self._may_retry = False
         self.on_refusal(refusal, outcome)
 
-    def _refuse(
-        self, refusal: Refusal, headers: Headers = (), outcome: Outcome = Outcome.UPSTREAM_ERROR
-    ) -> None:
+    def _refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None:
         if self._attempt is None:
             self._shared.count_refused(self._identity, refusal.code or "invalid_request")
-        self._connection.refuse(refusal, headers + self._headers())
+        self._connection.refuse(refusal, self._headers())
         self.end(outcome, refusal.status)
 
     # --- inside ---
 
+    def _used(self, outcome: Outcome) -> Used:
+        """Nothing, if it failed before the tenant saw a token of it."""
+        if self._attempt is None or self._first_token_at is None and outcome not in _WORKED:
+            return Used()
+        usage, _ = self._attempt.tokens(outcome)
+        return Used(usage.input, usage.output)
+
     def _headers(self) -> Headers:
-        taken = self._taken
-        priority = ((b"x-weir-priority", self.want.priority.encode()),)
-        if taken.limit is None:
-            return priority
-        rate = answers.ratelimit_headers(taken.limit, taken.remaining, taken.reset_seconds)
-        return rate + priority
+        return self._holding.headers() + ((b"x-weir-priority", self.want.priority.encode()),)
 
     def _cost(self, outcome: Outcome) -> float:
         usage, _ = self._attempt.tokens(outcome)

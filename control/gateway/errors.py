@@ -118,11 +118,17 @@ class TooManyCalls(Refusal):
     code = "concurrency_limit_exceeded"
 
 
+class TokensLimited(Refusal):
+    status = 429
+    type = "tokens"
+    code = "rate_limit_exceeded"
+
+
 class NeverFits(Refusal):
     """More than the limit holds when it is full: waiting does not help."""
 
     status = 429
-    type = "requests"
+    type = "tokens"
     code = "rate_limit_exceeded"
     retry = False
 
@@ -175,9 +181,9 @@ def headers_of(refusal: Refusal) -> Headers:
     """The same wait in seconds and in milliseconds, and whether a client should try again."""
     headers: list[tuple[bytes, bytes]] = []
     if refusal.wait_seconds is not None:
-        wait = min(max(refusal.wait_seconds, 0.001), _WAIT_SECONDS_MAX)
-        headers.append((b"retry-after", b"%d" % math.ceil(wait)))
-        headers.append((b"retry-after-ms", b"%d" % math.ceil(wait * 1000)))
+        wait = wait_milliseconds(refusal.wait_seconds)
+        headers.append((b"retry-after", b"%d" % math.ceil(wait / 1000)))
+        headers.append((b"retry-after-ms", b"%d" % wait))
     if refusal.retry is not None:
         headers.append((b"x-should-retry", b"true" if refusal.retry else b"false"))
     if refusal.status == 401:
@@ -185,6 +191,11 @@ def headers_of(refusal: Refusal) -> Headers:
     if isinstance(refusal, WrongMethod):
         headers.append((b"allow", refusal.allowed.encode()))
     return tuple(headers)
+
+
+def wait_milliseconds(wait_seconds: float) -> int:
+    """As a client is told it, in every place where it is told."""
+    return min(max(math.ceil(wait_seconds * 1000), 1), _WAIT_SECONDS_MAX * 1000)
 
 
 def error_event(refusal: Refusal) -> bytes:

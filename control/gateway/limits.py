@@ -37,6 +37,9 @@ class Limits:
     loading_retry_seconds: float = 5
     counters_seconds: float = 0.5  # an answer of the shared counters
     lease_seconds: float = 10
+    output_tokens_expected: int = 1024  # of a choice, where the route names no default
+    strangers_per_minute: int = 60  # requests of one client address without a valid key
+    stranger_addresses: int = 10_000  # remembered; the one heard of longest ago is forgotten
     eject_seconds: float = 2
     first_byte_failures: int = 3  # in a row, before a replica is ejected
 

@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 import msgspec
 
-from control.gateway import encoding, errors, wire
+from control.gateway import context, encoding, errors, wire
 from control.gateway.admission import rules
-from control.gateway.admission.rules import Check
+from control.gateway.admission.rules import Check, Hold
 from control.gateway.call import Call
 from control.gateway.errors import Refusal
 from control.gateway.http1.request import Request
@@ -33,6 +33,7 @@ class Terms(NamedTuple):
 
     checks: tuple[Check, ...]
     room: wire.Room
+    context_tokens: int | None  # the scopes' own ceiling
 
 
 class World(NamedTuple):
@@ -100,14 +101,25 @@ class Gateway:
             return
         try:
             world = self._known()
-            authorization = request.headers.get(b"authorization")
-            wall = self.shared.clock.wall()
-            request.identity = identify(authorization, world.identities, wall)
+            request.identity = self._identify(request, world)
             if request.method == "POST":
                 _judge_content_type(request)
         except Refusal as refusal:
             self._count_refused(request, refusal)
             raise
+
+    def _identify(self, request: Request, world: World) -> Identity:
+        authorization = request.headers.get(b"authorization")
+        try:
+            return identify(authorization, world.identities, self.shared.clock.wall())
+        except (errors.NoKey, errors.UnknownKey):
+            wait = self.shared.strangers.wait_seconds(request.address)
+            if not wait:
+                raise
+        raise errors.RateLimited(
+            "Too many requests without a valid API key came from this address.",
+            wait_seconds=wait,
+        )
 
     def serve(self, request: Request, connection: Connection) -> None:
         try:
@@ -142,10 +154,17 @@ class Gateway:
         ask = wire.parse(endpoint, _body(request, limits.decoded_bytes), depth_max=limits.depth)
         route = self._route(ask.model, identity)
         terms = world.terms(identity.scopes, route.name)
+        context.judge(ask, terms.context_tokens)
         max_tokens = wire.output_tokens(ask, terms.room)
+        expected = route.output_tokens_default or limits.output_tokens_expected
+        hold = Hold(
+            checks=terms.checks,
+            input_tokens=ask.input_estimate,
+            output_tokens=rules.expected_output(ask.choices, max_tokens, expected),
+        )
         if request.headers.get(b"x-stainless-retry-count", b"0") != b"0":
             self.shared.tally.add("retries_total")
-        call = Call(self.shared, connection, ask, route, terms.checks)
+        call = Call(self.shared, connection, ask, route, hold)
         connection.call = call
         call.start(max_tokens)
 
@@ -237,17 +256,17 @@ def _terms(
     """All checks; of ceilings the lowest: each scope's, the route's, what its engines can hold."""
     route = routes.routes[name]
     outputs = [route.output_tokens_max]
-    contexts = [target.context_tokens for target in route.targets]
-    for scope in scopes:
-        limits = identities.scopes[scope].limits
-        outputs.append(limits.get("output_tokens"))
-        contexts.append(limits.get("context_tokens"))
+    own = [identities.scopes[scope].limits for scope in scopes]
+    outputs += [limits.get("output_tokens") for limits in own]
+    context_tokens = _lowest([limits.get("context_tokens") for limits in own])
+    contexts = [context_tokens, *(target.context_tokens for target in route.targets)]
     room = wire.Room(
         output_tokens_max=_lowest(outputs),
         output_tokens_default=route.output_tokens_default,
         context_tokens=_lowest(contexts),
     )
-    return Terms(tuple(check for scope in scopes for check in checks[scope]), room)
+    asked = tuple(check for scope in scopes for check in checks[scope])
+    return Terms(asked, room, context_tokens)
 
 
 def _lowest(ceilings: list[int | None]) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from control.gateway.admission.counters import Counters
+from control.gateway.admission.strangers import Strangers
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
 from control.gateway.routing.replicas import LiveReplicas
@@ -39,6 +40,7 @@ class Shared:
     counters: Counters
     replicas: LiveReplicas
     waiting: Waiting
+    strangers: Strangers
     tally: Tally = field(default_factory=Tally)
     calls: set = field(default_factory=set)
     refused: Counter = field(default_factory=Counter)
@@ -65,5 +67,11 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
         replicas=LiveReplicas(processes=processes, limits=limits, clock=clock.now),
         waiting=Waiting(
             calls_max=limits.waiting_calls, seconds_max=limits.waiting_seconds, clock=clock.now
+        ),
+        strangers=Strangers(
+            per_minute=limits.strangers_per_minute,
+            processes=processes,
+            addresses_max=limits.stranger_addresses,
+            clock=clock.now,
         ),
     )

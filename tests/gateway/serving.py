@@ -38,6 +38,8 @@ class Serving:
 
     def go_on(self) -> None:
         for script in self._upstream.scripts:
+            if script.hold:
+                self._loop.call_soon_threadsafe(script.hold.set)
             if script.gate:
                 for _ in range(10_000):
                     self._loop.call_soon_threadsafe(script.gate.release)

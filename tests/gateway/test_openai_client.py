@@ -86,7 +86,7 @@ async def test_rate_limits_are_told_as_clients_read_them(client, place, engines)
     assert limited.value.code == "rate_limit_exceeded"
     assert 0 < int(headers["retry-after"]) <= 60
     assert "tenant" in limited.value.message
-    assert "requests per minute" in limited.value.message
+    assert "requests per min (RPM): Limit 1, Used 1, Requested 1" in limited.value.message
 
 
 async def test_a_retry_of_the_client_is_counted(client, place, engines):
@@ -116,3 +116,20 @@ async def test_completions_stream_too(client, engines):
         async for part in await client.completions.create(model="chat", prompt="a", stream=True)
     ]
     assert parts == ["x"]
+
+
+async def test_token_limits_are_of_type_tokens_and_never_retried_in_vain(client, place, engines):
+    engine = await engines(answered("fine", 7, 3))
+    place.know(route(), scopes={"k:9": {"output_tokens_per_minute": 100}})
+    create = client.with_options(max_retries=2).chat.completions.create
+    await create(model="chat", messages=MESSAGES, max_tokens=90)
+    with pytest.raises(openai.RateLimitError) as limited:
+        await client.chat.completions.create(model="chat", messages=MESSAGES, max_tokens=99)
+    assert (limited.value.type, limited.value.code) == ("tokens", "rate_limit_exceeded")
+    assert int(limited.value.response.headers["retry-after-ms"]) > 0
+    with pytest.raises(openai.RateLimitError) as never:
+        await create(model="chat", messages=MESSAGES, max_tokens=101)
+    assert (never.value.type, never.value.code) == ("tokens", "rate_limit_exceeded")
+    assert "retry-after" not in never.value.response.headers
+    assert place.refusals() == {"rate_limit_exceeded": 2}  # one attempt each
+    assert len(engine.seen) == 1

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import httpx
@@ -22,6 +23,7 @@ from control.models import (
     Deployment,
     Key,
     Project,
+    Quota,
     RefusalCount,
     Replica,
     Route,
@@ -202,6 +204,33 @@ def test_a_killed_worker_is_replaced_and_a_stop_lets_streams_end(gateway, engine
     assert text.endswith(b"data: [DONE]\n\n")
     gateway.process.wait(HANG_SECONDS)
     assert UsageEvent.objects.filter(outcome="complete").count() == 1
+
+
+def test_r01_a_killed_worker_keeps_no_slot(environment, key, engine):
+    """Its leases end though others keep the key busy. What it took of rates, time refills."""
+    Quota.objects.create(key=key, concurrent_calls=5)
+    SnapshotPart.raise_version(Part.IDENTITIES)
+    build_all()
+    running = Running({**environment, "WEIR_GATEWAY_LIMITS": json.dumps({"lease_seconds": 4})})
+    try:
+        until(lambda: running.status() == 200, "the gateway is ready")
+        with ThreadPoolExecutor(5) as threads:
+            for kill in (True, False):
+                engine.play(answered(hold=True))
+                seen = len(engine.seen)
+                five = [threads.submit(running.post, chat()) for _ in range(5)]
+                until(lambda seen=seen: len(engine.seen) == seen + 5, "five calls run")
+                assert running.post(chat()).status_code == 429
+                if kill:
+                    running.workers()[0].kill()
+                    engine.play(answered())
+                    until(lambda: running.status() == 200, "another worker serves")
+                    until(lambda: running.post(chat()).status_code == 200, "slots come back")
+                else:
+                    engine.go_on()
+                    assert {call.result().status_code for call in five} == {200}
+    finally:
+        running.stop()
 
 
 def test_workers_go_with_a_killed_parent_and_the_next_one_ships_what_they_left(

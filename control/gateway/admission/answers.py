@@ -1,49 +1,71 @@
-"""What a tenant reads when a limit refused its call: which scope, which limit, how long to wait."""
+"""What a tenant reads of its limits: which one refused its call, how long to wait, what is left."""
 
 from control.gateway import errors
-from control.gateway.admission.counters import Refused
-from control.gateway.admission.rules import Slots, duration_text
+from control.gateway.admission.rules import Level, Refused, Slots, duration_text
 from control.gateway.errors import Headers, Refusal
+from control.routes.snapshot import Identity
 
-_SCOPES = {"t": "tenant", "p": "project", "k": "key"}
-_LIMITS = {
-    "requests_per_second": "requests per second",
-    "requests_per_minute": "requests per minute (RPM)",
-    "concurrent_calls": "calls at once",
+_RATES: dict[str, tuple[str, type[Refusal]]] = {
+    "requests_per_second": ("requests per second", errors.RateLimited),
+    "requests_per_minute": ("requests per min (RPM)", errors.RateLimited),
+    "input_tokens_per_minute": ("input tokens per min (TPM)", errors.TokensLimited),
+    "output_tokens_per_minute": ("output tokens per min (TPM)", errors.TokensLimited),
+}
+_HEADERS = {
+    "requests_per_minute": b"requests",
+    "input_tokens_per_minute": b"tokens",
+    "output_tokens_per_minute": b"tokens",
 }
 
 
-def refusal_of(refused: Refused, route: str) -> Refusal:
-    check = refused.check
-    scope = _SCOPES[check.scope[0]]
+def refusal_of(refused: Refused, route: str, identity: Identity) -> Refusal:
+    """Clients parse the wait in the text: it is the same as in the headers."""
+    check, where = refused.check, f"for '{route}' in {_scope(refused.check.scope, identity)}"
     if isinstance(check, Slots):
         return errors.TooManyCalls(
-            f"Limit of this {scope} reached for '{route}' on calls at once: Limit {check.most}."
+            f"Limit reached {where} on calls at once: Limit {check.most}."
             " Please try again when one of them has ended.",
             wait_seconds=refused.wait_seconds,
         )
-    reached = (
-        f"Rate limit of this {scope} reached for '{route}' on {_LIMITS[check.limit]}:"
-        f" Limit {check.units}."
-    )
+    of, kind = _RATES[check.limit]
     if refused.wait_seconds is None:
-        return errors.NeverFits(reached)
-    wait = duration_text(max(refused.wait_seconds, 0.001))
-    return errors.RateLimited(
-        f"{reached} Please try again in {wait}.", wait_seconds=refused.wait_seconds
+        return errors.NeverFits(
+            f"Request too large {where} on {of}: Limit {check.units}, Requested"
+            f" {refused.requested}. Shorten the prompt or lower 'max_tokens'."
+        )
+    left = next(level.remaining for level in refused.levels if level.check == check)
+    wait = duration_text(errors.wait_milliseconds(refused.wait_seconds) / 1000)
+    return kind(
+        f"Rate limit reached {where} on {of}: Limit {check.units}, Used {check.units - left},"
+        f" Requested {refused.requested}. Please try again in {wait}.",
+        wait_seconds=refused.wait_seconds,
     )
 
 
-def headers_of(refused: Refused) -> Headers:
-    check, wait = refused.check, refused.wait_seconds
-    if isinstance(check, Slots) or check.limit != "requests_per_minute":
-        return ()
-    return ratelimit_headers(check.units, 0, (wait or 0) + check.gcra.period_seconds * check.units)
-
-
-def ratelimit_headers(limit: int, remaining: int, reset_seconds: float) -> Headers:
-    return (
-        (b"x-ratelimit-limit-requests", b"%d" % limit),
-        (b"x-ratelimit-remaining-requests", b"%d" % remaining),
-        (b"x-ratelimit-reset-requests", duration_text(reset_seconds).encode()),
+def ratelimit_headers(levels: tuple[Level, ...]) -> Headers:
+    """Of requests and of tokens, each of the limit that has least left."""
+    tightest: dict[bytes, Level] = {}
+    for level in levels:
+        resource = _HEADERS.get(level.check.limit)
+        if resource and (
+            resource not in tightest or level.remaining < tightest[resource].remaining
+        ):
+            tightest[resource] = level
+    return tuple(
+        header
+        for resource, level in tightest.items()
+        for header in (
+            (b"x-ratelimit-limit-" + resource, b"%d" % level.check.units),
+            (b"x-ratelimit-remaining-" + resource, b"%d" % max(level.remaining, 0)),
+            (b"x-ratelimit-reset-" + resource, duration_text(level.reset_seconds).encode()),
+        )
     )
+
+
+def _scope(scope: str, identity: Identity) -> str:
+    kind, name = {
+        "t": ("tenant", identity.tenant),
+        "p": ("project", identity.project),
+        "k": ("key", identity.key),
+    }[scope[0]]
+    return f"{kind} '{name}'"

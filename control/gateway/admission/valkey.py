@@ -22,7 +22,12 @@ class Incomplete(Exception):
 
 
 def encode(*words: bytes | str | int | float) -> bytes:
-    parts = [b"*%d\r\n" % len(words)]
+    return b"*%d\r\n%b" % (len(words), encode_words(*words))
+
+
+def encode_words(*words: bytes | str | int | float) -> bytes:
+    """Part of a command."""
+    parts = []
     for word in words:
         data = word if isinstance(word, bytes) else str(word).encode()
         parts.append(b"$%d\r\n%b\r\n" % (len(data), data))

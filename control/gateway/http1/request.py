@@ -4,11 +4,22 @@
 class Request:
     """One request. Header names are lower case; the same name twice is joined by a comma."""
 
-    __slots__ = ("body", "headers", "id", "identity", "method", "path", "received_at", "target")
+    __slots__ = (
+        "address",
+        "body",
+        "headers",
+        "id",
+        "identity",
+        "method",
+        "path",
+        "received_at",
+        "target",
+    )
 
-    def __init__(self, id_: str, received_at: float) -> None:
+    def __init__(self, id_: str, received_at: float, address: str) -> None:
         self.id = id_
         self.received_at = received_at
+        self.address = address  # of the client, or of the proxy that it comes through
         self.method = ""
         self.target = b""
         self.headers: dict[bytes, bytes] = {}

@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         self.transport = transport
+        self._address = str((transport.get_extra_info("peername") or ("",))[0])
         self._parser = httptools.HttpRequestParser(self)
         self._connections.add(self)
         if len(self._connections) > self.limits.connections:
@@ -236,7 +237,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self) -> None:
         now = self.app.now()
-        self.request = Request(self.app.new_id(), now)
+        self.request = Request(self.app.new_id(), now, self._address)
         self.state, self._since = "head", now
         self._head_bytes = self._body_bytes = 0
         self._body: list[bytes] = []

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from django.conf import settings
 
-from control.gateway.admission.counters import Counters, Refused, Taken
-from control.gateway.admission.rules import checks_of
+from control.gateway.admission.counters import Counters, Taken
+from control.gateway.admission.rules import Hold, Refused, Used, checks_of
 from control.gateway.limits import Limits
 from tests.gateway.place import NOWHERE, Time
 
@@ -28,6 +28,16 @@ class Clients:
                 await asyncio.sleep(0.01)
         return self
 
+    async def lose_all(self, valkey) -> None:
+        """As a restart does of a Valkey that keeps nothing on disk."""
+        valkey.flushall()
+        for connection in valkey.client_list():
+            if connection["cmd"] != "client|list":
+                valkey.client_kill_filter(_id=connection["id"])
+        async with asyncio.timeout(10):
+            while any(counters.shared for counters in self.all):  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.01)
+
     def sweep(self) -> None:
         for counters in self.all:
             counters.sweep(self.time.now())
@@ -36,9 +46,15 @@ class Clients:
         return await self.take_checks(id_, checks_of(scope, limits), by)
 
     async def take_checks(self, id_: str, checks, by: int = 0):
+        return await self.hold(id_, Hold(checks), by)
+
+    async def hold(self, id_: str, hold: Hold, by: int = 0):
         answer = asyncio.get_running_loop().create_future()
-        self.all[by].take(id_, checks, answer.set_result)
+        self.all[by].take(id_, hold, answer.set_result)
         return await asyncio.wait_for(answer, 10)
+
+    def end(self, id_: str, limits: dict, taken: Taken, by: int = 0) -> None:
+        self.all[by].settle(id_, Hold(checks_of("t:1", limits)), taken, Used())
 
     def close(self) -> None:
         for counters in self.all:
@@ -69,17 +85,18 @@ async def test_a_burst_passes_at_once_and_the_next_call_is_told_how_long_to_wait
 
 async def test_what_is_left_of_a_minute_is_told(clients):
     answers = [await clients.take(f"req_{n}", {"requests_per_minute": 600}) for n in range(3)]
-    assert [answer.remaining for answer in answers] == [599, 598, 597]
-    assert 0 < answers[2].reset_seconds <= 0.3
+    levels = [level for answer in answers for level in answer.levels]
+    assert [level.remaining for level in levels] == [599, 598, 597]
+    assert 0 < levels[2].reset_seconds <= 0.3
 
 
 async def test_calls_at_once_are_counted_over_all_gateways(clients):
     limits = {"concurrent_calls": 2}
-    for n in range(2):
-        assert isinstance(await clients.take(f"req_{n}", limits, by=n), Taken)
+    taken = [await clients.take(f"req_{n}", limits, by=n) for n in range(2)]
+    assert [type(answer) for answer in taken] == [Taken, Taken]
     assert isinstance(await clients.take("req_2", limits), Refused)
-    clients.all[1].release("req_1", checks_of("t:1", limits))
-    clients.all[1].release("req_1", checks_of("t:1", limits))  # once more is harmless
+    clients.end("req_1", limits, taken[1], by=1)
+    clients.end("req_1", limits, taken[1], by=1)  # once more is harmless
     await clients.take("req_x", {"requests_per_minute": 9}, by=1)  # after the release
     assert isinstance(await clients.take("req_3", limits), Taken)
     assert isinstance(await clients.take("req_3", limits), Taken)  # the same call, the same lease
@@ -94,7 +111,7 @@ async def test_all_scopes_have_room_or_nothing_is_taken(clients, valkey):
     assert (refused.check.scope, refused.check.limit) == ("k:9", "requests_per_minute")
     assert valkey.zcard("calls:t:1") == 1
     left = await clients.take("req_2", {"requests_per_minute": 60})
-    assert left.remaining == 58  # one was taken by the call that passed, one by this
+    assert left.levels[0].remaining == 58  # one was taken by the call that passed, one by this
 
 
 async def test_r01_the_lease_of_a_dead_process_ends_by_itself(clients, valkey):
@@ -132,9 +149,9 @@ async def test_without_valkey_each_process_has_its_share(alone):
     answers = [await alone.take(f"req_{n}", limits) for n in range(3)]
     assert [type(answer) for answer in answers] == [Taken, Taken, Refused]
     assert answers[2].check.limit == "concurrent_calls"
-    alone.all[0].release("req_0", checks_of("t:1", limits))
+    alone.end("req_0", limits, answers[0])
     assert isinstance(await alone.take("req_3", limits), Taken)
-    alone.all[0].release("req_1", checks_of("t:1", limits))
+    alone.end("req_1", limits, answers[1])
     refused = await alone.take("req_4", limits)
     assert refused.check.limit == "requests_per_minute"
     alone.time.pushed_seconds += refused.wait_seconds
@@ -149,6 +166,26 @@ async def test_a_valkey_that_goes_away_is_replaced_by_the_share_at_once(clients,
     assert isinstance(answer, Taken)
     await clients.connect()
     assert isinstance(await clients.take("req_1", {"requests_per_minute": 6}), Taken)
+
+
+async def test_a_valkey_that_comes_back_empty_refills_its_rates_and_learns_what_runs(
+    clients, valkey
+):
+    limits = {"requests_per_minute": 60, "concurrent_calls": 1}
+    assert isinstance(await clients.take("req_0", limits), Taken)
+    await clients.lose_all(valkey)
+    await clients.connect()
+    refused = await clients.take("req_1", {"concurrent_calls": 1}, by=1)
+    assert refused.check.limit == "concurrent_calls"  # req_0 still runs
+    refused = await clients.take("req_2", {"requests_per_minute": 60}, by=1)
+    assert 0 < refused.wait_seconds <= 1  # nobody knows what was taken before
+    assert refused.levels[0].remaining == 0
+
+
+async def test_a_gateway_that_meets_a_new_valkey_finds_its_rates_full(clients, valkey):
+    assert valkey.get("rates:since") == "0"
+    [level] = (await clients.take("req_0", {"requests_per_minute": 60})).levels
+    assert level.remaining == 59
 
 
 async def test_a_valkey_that_does_not_answer_is_given_up(clients, valkey):

@@ -113,7 +113,7 @@ def test_waiting_exactly_the_told_time_succeeds(burst, period, gaps):
 def test_what_is_given_back_can_be_taken_again(burst, units):
     rate = Gcra(Fraction(1), burst)
     taken = rate.take(0, 10, min(units, burst))
-    assert rate.give_back(taken.tat, 10, min(units, burst)) == 10
+    assert rate.adjust(taken.tat, 10, -min(units, burst)) == 10
 
 
 def test_a_clock_that_goes_back_changes_nothing():

@@ -1,0 +1,38 @@
+"""What one call holds of its limits: taken before it runs, settled once by what it used."""
+
+from collections.abc import Callable
+
+from control.gateway.admission.answers import ratelimit_headers
+from control.gateway.admission.counters import Counters, Taken
+from control.gateway.admission.rules import Hold, Level, Refused, Used
+from control.gateway.errors import Headers
+
+
+class Holding:
+    def __init__(self, counters: Counters, call_id: str, hold: Hold) -> None:
+        self._counters = counters
+        self._call_id = call_id
+        self._hold = hold
+        self._taken: Taken | None = None
+        self._settled = False
+        self._levels: tuple[Level, ...] = ()
+
+    def take(self, on_taken: Callable[[], None], on_refused: Callable[[Refused], None]) -> None:
+        def on_answer(answer: Taken | Refused) -> None:
+            self._levels = answer.levels
+            if isinstance(answer, Taken):
+                self._taken = answer
+                if self._settled:  # the client left meanwhile
+                    return self._counters.settle(self._call_id, self._hold, answer, Used())
+                return on_taken()
+            return None if self._settled else on_refused(answer)
+
+        self._counters.take(self._call_id, self._hold, on_answer)
+
+    def settle(self, used: Used) -> None:
+        if not self._settled and self._taken:
+            self._counters.settle(self._call_id, self._hold, self._taken, used)
+        self._settled = True
+
+    def headers(self) -> Headers:
+        return ratelimit_headers(self._levels)

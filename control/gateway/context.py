@@ -1,0 +1,51 @@
+"""A scope's own ceiling on context: what surely exceeds it is refused, engines judge the rest."""
+
+from typing import Any
+
+from control.gateway import errors
+from control.gateway.wire import Ask
+
+_BYTES_PER_TOKEN_MOST = 8  # of a whole text; no language or code of note packs more into a token
+
+
+def judge(ask: Ask, tokens_max: int | None) -> None:
+    """Raises if the prompt, with the answer that was asked for, cannot fit."""
+    if tokens_max is None:
+        return
+    answer = ask.max_tokens or 1
+    if ask.input_estimate + answer <= tokens_max:
+        return  # the usual case, without a look at the texts
+    prompt = prompt_tokens_least(ask)
+    if prompt + answer <= tokens_max:
+        return
+    asked = f", and 'max_tokens' is {ask.max_tokens}" if ask.max_tokens else ""
+    raise errors.ContextTooLong(
+        f"The maximum context length here is {tokens_max} tokens, prompt and answer together."
+        f" Your prompt has at least {prompt}{asked}. Shorten the prompt or lower 'max_tokens'.",
+        param="messages" if ask.endpoint == "chat.completions" else "prompt",
+    )
+
+
+def prompt_tokens_least(ask: Ask) -> int:
+    """Only plain text and token ids count: who knows how many tokens an image becomes."""
+    if ask.endpoint == "chat.completions":
+        return _least("".join(map(_text_of, ask.fields["messages"])))
+    prompt = ask.fields["prompt"]
+    if isinstance(prompt, list) and not isinstance(prompt[0], int):
+        return max(map(_least, prompt))  # each has a context of its own
+    return _least(prompt)
+
+
+def _text_of(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return "".join([text for text in texts if isinstance(text, str)])
+
+
+def _least(prompt: str | list[int]) -> int:
+    if isinstance(prompt, list):
+        return len(prompt)
+    # A run of blanks may be one token, however long it is.
+    return len(" ".join(prompt.split()).encode()) // _BYTES_PER_TOKEN_MOST
