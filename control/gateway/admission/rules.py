@@ -32,12 +32,12 @@ class Gcra:
     def take(self, tat: Number, at: Number, units: int = 1) -> Granted | Denied:
         if units > self.burst:
             return Denied(None)
+        # Counted from `at`: floats lose the end of a small difference between two large times.
         room = self.burst * self.period_seconds
-        new = max(tat, at) + units * self.period_seconds
-        if new - at > room:
-            return Denied(new - at - room)
-        remaining = floor((room - (new - at)) / self.period_seconds)
-        return Granted(new, remaining, new - at)
+        ahead = max(tat - at, 0) + units * self.period_seconds
+        if ahead > room:
+            return Denied(ahead - room)
+        return Granted(at + ahead, floor((room - ahead) / self.period_seconds), ahead)
 
     def adjust(self, tat: Number, at: Number, units: int) -> Number:
         """Give units back (below zero) or charge more of them, once it is known what was used.

@@ -67,7 +67,8 @@ for i = 1, #KEYS - 1 do
     local a, b = tonumber(ARGV[3 * i + 3]), tonumber(ARGV[3 * i + 4])
     local tat = worst == 0 and news[i] or tats[i]
     if worst == 0 then store(key, tat) end
-    reply[#reply + 1] = math.floor(b - (tat - now) / a + 0.01)
+    -- Less the microsecond that rounding may have added.
+    reply[#reply + 1] = math.min(math.floor(b - (tat - now - 1) / a), b)
     reply[#reply + 1] = math.ceil(tat - now)
   elseif worst == 0 then
     redis.call('ZADD', key, string.format('%.0f', now + ARGV[4]), ARGV[1])

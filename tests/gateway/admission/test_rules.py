@@ -116,6 +116,11 @@ def test_what_is_given_back_can_be_taken_again(burst, units):
     assert rate.adjust(taken.tat, 10, -min(units, burst)) == 10
 
 
+@given(st.integers(1, 1000), st.floats(0, 1e9))
+def test_a_full_bucket_grants_its_whole_burst_by_any_clock(burst, at):
+    assert isinstance(Gcra(60 / burst, burst).take(0.0, at, burst), Granted)
+
+
 def test_a_clock_that_goes_back_changes_nothing():
     rate = Gcra(1, 2)
     tat = rate.take(0, 10).tat
