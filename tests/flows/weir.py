@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -122,9 +122,14 @@ class Weir:
 
     def engines(self) -> dict[int, dict]:
         """Live engine processes: replica id -> record."""
+        records = self.engines_recorded().values()
+        return {record["replica_id"]: record for record in records if is_alive(record["pid"])}
+
+    def engines_recorded(self) -> dict[int, dict]:
+        """Every engine process that was ever launched: pid -> record."""
         files = self.home.path.glob("engines/replica-*/engine.json")
         records = [json.loads(file.read_text()) for file in files]
-        return {record["replica_id"]: record for record in records if is_alive(record["pid"])}
+        return {record["pid"]: record for record in records}
 
     def connections(self) -> dict:
         return json.loads(self.home.connections.read_text())
@@ -152,8 +157,11 @@ class Weir:
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        for process in self.processes():
-            process.kill()
+        # By their session too: processes that an engine renames hide their environment.
+        sessions = set(self.engines_recorded())
+        for process in [*self.processes(), *_of_sessions(sessions)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         psutil.wait_procs(self.processes(), timeout=HANG_SECONDS)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -191,6 +199,15 @@ class Weir:
         path = self.folder / "service.yaml"
         path.write_text(service)
         return path
+
+
+def _of_sessions(sessions: set[int]) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getsid(process.pid) in sessions:
+                found.append(process)
+    return found
 
 
 def is_alive(pid: int) -> bool:
