@@ -1,5 +1,6 @@
 """What all of the operators' API shares: who may call, pages of rows, and named errors."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from django.utils import timezone
@@ -45,14 +46,15 @@ class OperatorsOnly:
         }
 
 
-class Noun(OperatorsOnly, mixins.ListModelMixin, viewsets.GenericViewSet):
+class Noun(OperatorsOnly, mixins.ListModelMixin, viewsets.GenericViewSet, ABC):
     """One noun of the platform: a list in pages, and whatever actions its view adds."""
 
     pagination_class = Pages
     lookup_field = "name"
 
+    @abstractmethod
     def rows(self) -> Rows | list:
-        raise NotImplementedError
+        """All of the noun, for the list to page through."""
 
     def get_queryset(self) -> Rows | list:
         return [] if getattr(self, "swagger_fake_view", False) else self.rows()

@@ -2,8 +2,10 @@
 
 import os
 import signal
+from contextlib import suppress
 from threading import Thread
 
+import httpx
 import pytest
 from django.utils import timezone
 
@@ -11,6 +13,7 @@ from control.fleet import node_tasks
 from control.models import Deployment, Replica, StateChange
 from control.states import DeploymentState, NodeState, ReplicaState
 from engines import supervisor
+from engines.kinds import KINDS
 from tests.fleet.world import World
 
 
@@ -21,6 +24,16 @@ def world(db, settings, tmp_path):
     made = World()
     yield made
     made.end()
+
+
+def call_that_is_cut(world, replica):
+    with suppress(httpx.HTTPError):
+        world.call(replica, model="m-d", prompt="x", max_tokens=1)
+
+
+def running_calls(replica):
+    url = f"http://{replica.host}:{replica.port}/metrics"
+    return KINDS["stub"].parse_metrics(httpx.get(url, trust_env=False).text).running
 
 
 def states_of(replica):
@@ -55,9 +68,14 @@ def test_e06_drains_only_when_its_calls_have_ended(world, settings):
 def test_e06_past_its_limit_it_is_stopped_with_calls_running(world):
     world.wants()
     replica = world.until_state("ready")
+    world.script(replica, ttft_seconds=600)
+    Thread(target=call_that_is_cut, args=(world, replica), daemon=True).start()
+    world.until(lambda: running_calls(replica) == 1, "no call runs")
     Replica.objects.filter(pk=replica.pk).update(state="draining", drain_by=timezone.now())
     Deployment.objects.update(replicas_wanted=0)
     world.until_state("stopped")
+    assert not world.held().exists()
+    assert supervisor.adopt(node_tasks.launch.folder_of(replica)) is None
 
 
 def test_a_killed_engine_is_replaced_by_a_new_launch(world):

@@ -111,6 +111,7 @@ def test_the_gateway_killed_with_its_workers_left_to_end_by_themselves(weir):
         until(lambda: not any(map(is_alive, workers)), "workers that go with their parent")
         calls.wait_for_answers()
     settled(weir, calls)
+    assert not set(workers) & set(weir.gateway_workers())
 
 
 def test_a_killed_engine_is_replaced(weir):
@@ -120,6 +121,7 @@ def test_a_killed_engine_is_replaced(weir):
         until(lambda: engine_pids(weir) - {old}, "another engine")
         calls.wait_for_answers()
     settled(weir, calls)
+    assert old not in engine_pids(weir)
 
 
 def test_calls_go_on_without_postgresql_and_their_usage_arrives_afterwards(weir):

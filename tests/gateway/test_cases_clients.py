@@ -47,6 +47,7 @@ async def test_s08_the_engine_is_left_at_once_in_mid_stream(place, engines):
         await stream.until(b'"a"')
     await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
     await place.until(lambda: not place.shared.calls)
+    assert place.closes()[0].outcome == "client_closed"
 
 
 async def test_s08_a_half_closed_client_is_taken_as_gone(place, engines):

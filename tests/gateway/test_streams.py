@@ -10,7 +10,8 @@ async def test_silence_is_filled_with_comments_once_the_stream_has_begun(place, 
     async with place.stream(chat(stream=True)) as stream:
         await stream.until(b'"a"')
         place.push(16)
-        await stream.until(b": keep-alive\n\n")
+        got = await stream.until(b": keep-alive\n\n")
+        assert got.index(b'"a"') < got.index(b": keep-alive")
 
 
 async def test_comments_of_an_engine_before_the_first_token_are_held(place, engines):

@@ -126,6 +126,7 @@ async def test_a_second_wish_to_stop_cuts_the_grace(supervisor, tmp_path):
     await asyncio.sleep(0)
     supervisor.hurry.set()
     await asyncio.wait_for(stopping, HANG_SECONDS)
+    assert not supervisor.children
 
 
 async def test_errors_are_passed_on_and_the_rest_is_in_the_log(supervisor, said, tmp_path):

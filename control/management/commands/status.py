@@ -148,8 +148,7 @@ def _as_text(status: dict) -> str:
     ]
     lines += [f"node         {node['name']}  {node['state']}" for node in status["nodes"]]
     lines += [
-        f"deployment   {one['name']}  {one['ready']} of {one['wanted']} ready, {one['state']}: "
-        f"{one['reason']}"
+        f"deployment   {one['name']}  {one['state']}: {one['reason']}"
         for one in status["deployments"]
     ]
     lines += [
