@@ -140,3 +140,14 @@ class Part(StrEnum):
     IDENTITIES = "identities"
     ROUTES = "routes"
     REPLICAS = "replicas"
+
+
+class RoutingPolicy(StrEnum):
+    """How a replica is chosen among those of a target."""
+
+    ROUND_ROBIN = "round_robin"
+    LEAST_CALLS = "least_calls"
+    TWO_CHOICES = "two_choices"
+    LOAD_AWARE = "load_aware"
+    PREFIX = "prefix"
+    STICKY = "sticky"

@@ -11,7 +11,7 @@ import msgspec
 from control.gateway import context, encoding, errors, wire
 from control.gateway.admission import rules
 from control.gateway.admission.rules import Check, Hold
-from control.gateway.call import Call
+from control.gateway.calls.call import Call
 from control.gateway.errors import Refusal
 from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection

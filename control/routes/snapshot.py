@@ -32,6 +32,9 @@ class Identity(msgspec.Struct, frozen=True):
     scopes: tuple[str, ...]
     routes: tuple[str, ...] | None  # None is every route
     expires_at: float | None
+    endpoints: tuple[str, ...] | None = None  # as `Ask.endpoint` names them; None is every one
+    networks: tuple[str, ...] = ()  # CIDR ranges it may call from; none named is anywhere
+    account_id: int | None = None  # of the money it may spend; None is no budget
 
 
 class Identities(msgspec.Struct, frozen=True):
@@ -47,6 +50,36 @@ class TargetInfo(msgspec.Struct, frozen=True):
     context_tokens: int | None
 
 
+class RuleInfo(msgspec.Struct, frozen=True):
+    """Where calls go that match all that it names; the first rule that matches decides."""
+
+    targets: tuple[TargetInfo, ...]
+    tenants: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
+    input_tokens_min: int | None = None
+    input_tokens_max: int | None = None
+    hours: tuple[int, int] | None = None  # from, until (excluded), of the day in UTC; may wrap
+    header: tuple[str, str] | None = None  # name in lower case, value
+
+
+class BucketInfo(msgspec.Struct, frozen=True):
+    """What may be asked of a route or deployment, whoever asks; None is what its engines can."""
+
+    calls_per_second: float | None = None
+    tokens_per_second: float | None = None
+    burst_seconds: float = 5.0
+
+
+class ModerationInfo(msgspec.Struct, frozen=True):
+    """A judge asked over HTTP: of the prompt, of the answer, or of both."""
+
+    url: str
+    before: bool = True
+    after: bool = False
+    timeout_ms: int = 500
+    fail_open: bool = True
+
+
 class RouteInfo(msgspec.Struct, frozen=True):
     name: str
     created_at: int
@@ -54,12 +87,36 @@ class RouteInfo(msgspec.Struct, frozen=True):
     output_tokens_default: int | None
     output_tokens_max: int | None
     targets: tuple[TargetInfo, ...]
+    rules: tuple[RuleInfo, ...] = ()
+    fallback: str | None = None  # deployment, when no target can serve
+    policy: str = "load_aware"  # one of states.RoutingPolicy
+    on_replica_loss: str = "continue"  # or `end`
+    priority: str = "interactive"  # the most urgent that its calls may be
+    deadline_ms: int | None = None  # of calls that name none
+    waiting_seconds: float | None = None
+    cold_start_seconds: float | None = None  # how long a call waits for a model that loads
+    commit_after_seconds: float | None = None  # how long headers are held back
+    progress: bool = False  # comments while waiting, also to those who do not ask
+    shared_prefix: bool = False  # the prompt's beginning is the operator's: one salt for all
+    media_hosts: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()  # of a body, allowed beyond the table's
+    bucket: BucketInfo | None = None
+    moderation: ModerationInfo | None = None
+    sample: float = 0.01  # share of calls whose trace is kept though nothing was wrong
+
+
+class DeploymentInfo(msgspec.Struct, frozen=True):
+    """What holds for all replicas of one deployment."""
+
+    name: str
+    bucket: BucketInfo | None = None
 
 
 class Routes(msgspec.Struct, frozen=True):
     format: int
     version: int
     routes: dict[str, RouteInfo]
+    deployments: dict[str, DeploymentInfo] = {}
 
 
 class ReplicaInfo(msgspec.Struct, frozen=True):
@@ -77,6 +134,10 @@ class ReplicaInfo(msgspec.Struct, frozen=True):
     slots: int
     state: str  # ready | unhealthy | draining | a state before ready
     sealed_key: str
+    engine: str = "external"  # its kind
+    model: str = ""  # and version, by name: what an answer may be continued on
+    version: str = ""
+    kv_tokens: int | None = None  # that its cache holds, as it reported
 
 
 class Replicas(msgspec.Struct, frozen=True):

@@ -2,9 +2,10 @@
 
 import msgspec
 
-from control.gateway import chunks, errors
-from control.gateway.sse import Event, Splitter, TooLong, event_of
-from control.gateway.tokens import Token, token_of
+from control.gateway import errors
+from control.gateway.streams import chunks
+from control.gateway.streams.sse import Event, Splitter, TooLong, event_of
+from control.gateway.streams.tokens import Token, token_of
 from control.states import Outcome
 
 DONE = b"data: [DONE]\n\n"

@@ -2,11 +2,12 @@
 
 from typing import Protocol
 
-from control.gateway import chunks, errors
+from control.gateway import errors
 from control.gateway.errors import Refusal
-from control.gateway.relay import Piece, Reader
 from control.gateway.routing.replicas import Live
 from control.gateway.shared import Shared
+from control.gateway.streams import chunks
+from control.gateway.streams.relay import Piece, Reader
 from control.gateway.waiting.rules import Want
 from control.gateway.wire import Ask
 from control.states import Outcome, TokensSource

@@ -3,10 +3,10 @@
 import logging
 from typing import NamedTuple
 
-from control.gateway import chunks
-from control.gateway.attempt import Attempt
+from control.gateway.calls.attempt import Attempt
 from control.gateway.http1.request import Request
 from control.gateway.shared import Shared
+from control.gateway.streams import chunks
 from control.gateway.wire import Ask
 from control.metering import spool
 from control.states import Outcome, Priority

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from control.gateway.chunks import Usage
+from control.gateway.streams.chunks import Usage
 
 # So strict that it can mean one thing only; whatever differs in one byte is decoded as JSON.
 _TOKEN = re.compile(

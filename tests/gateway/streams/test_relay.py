@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from control.gateway import relay
+from control.gateway.streams import relay
 from control.states import Outcome
 
-STREAMS = json.loads((Path(__file__).parent.parent / "cases" / "streams.json").read_text())
+STREAMS = json.loads((Path(__file__).parents[2] / "cases" / "streams.json").read_text())
 STATUS = {
     "ok": Outcome.COMPLETE,
     "truncated": Outcome.TRUNCATED,

@@ -4,15 +4,15 @@ from control.gateway import errors, wire
 from control.gateway.admission import answers
 from control.gateway.admission.holding import Holding
 from control.gateway.admission.rules import Hold, Refused, Used
-from control.gateway.attempt import Attempt
-from control.gateway.delivery import Delivery
+from control.gateway.calls.attempt import Attempt
+from control.gateway.calls.delivery import Delivery
+from control.gateway.calls.journal import Ending, Journal
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
-from control.gateway.journal import Ending, Journal
-from control.gateway.relay import Piece
 from control.gateway.routing.replicas import Live
 from control.gateway.routing.rules import Full, NoneReady
 from control.gateway.shared import Shared
+from control.gateway.streams.relay import Piece
 from control.gateway.waiting import answers as waiting
 from control.gateway.waiting.rules import Queued, cost
 from control.gateway.waiting.wants import want_of

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from control.gateway.relay import Reader
-from control.gateway.tokens import token_of
+from control.gateway.streams.relay import Reader
+from control.gateway.streams.tokens import token_of
 
 USAGE = {"prompt_tokens": 4, "total_tokens": 6, "completion_tokens": 2}
 
