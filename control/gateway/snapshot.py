@@ -19,7 +19,7 @@ from django.utils import timezone
 from control.gateway.limits import Limits
 from control.models import SnapshotPart
 from control.models.sealing import unseal
-from control.routes import snapshot
+from control.routes import compiler, snapshot
 from control.routes.snapshot import FORMAT, Identities, Replicas, Routes
 from control.states import Part
 
@@ -127,7 +127,7 @@ class Keeper(threading.Thread):
             self._stale_since = now
         elif now - self._stale_since >= self._limits.identities_stale_seconds:
             connection.close_if_unusable_or_obsolete()
-            snapshot.build(Part.IDENTITIES, at=timezone.now())
+            compiler.build(Part.IDENTITIES, at=timezone.now())
         return False
 
     def _take(self, part: Part, payload: bytes) -> bool:

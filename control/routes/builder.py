@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from control.models import SnapshotPart
-from control.routes import snapshot
+from control.routes import compiler
 from control.states import Part
 
 POLL_SECONDS = 1.0  # a notification may be lost with its connection; a poll is not
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Builder:
-    """Any number may run: `snapshot.build` locks the part's row, and the second finds it done."""
+    """Any number may run: `compiler.build` locks the part's row, and the second finds it done."""
 
     def __init__(self, heard: Callable[[set[str]], None] | None = None) -> None:
         """`heard` is told which parts changed, after they were built."""
@@ -65,4 +65,4 @@ class Builder:
 
 def build_all(parts: Iterable[Part] = tuple(Part)) -> list[Part]:
     """The parts that were behind and are built now."""
-    return [part for part in parts if snapshot.build(part, at=timezone.now())]
+    return [part for part in parts if compiler.build(part, at=timezone.now())]

@@ -21,7 +21,7 @@ from control.models import (
     Version,
 )
 from control.models.sealing import digest_of, unseal
-from control.routes.snapshot import compile_part
+from control.routes.compiler import compile_part
 from control.states import KeyState, Part
 from control.tenancy.actions import ensure_playground_key
 

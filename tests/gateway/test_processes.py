@@ -34,7 +34,7 @@ from control.models import (
     Version,
 )
 from control.models.sealing import digest_of, seal
-from control.routes import snapshot
+from control.routes import compiler
 from control.states import KeyState, Part
 from control.telemetry.store import Store
 from tests.gateway.place import KEY, chat
@@ -56,7 +56,7 @@ def until(holds: Callable[[], object], what: str) -> object:
 
 def build_all() -> None:
     for part in Part:
-        snapshot.build(part, at=datetime.now(UTC))
+        compiler.build(part, at=datetime.now(UTC))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from control.checks import Refused
 from control.models import AuditEntry, Key, Quota, SnapshotPart, Tenant
 from control.models.sealing import derived, digest_of
-from control.routes.snapshot import compile_part
+from control.routes.compiler import compile_part
 from control.states import KeyState, Part
 from control.tenancy import actions
 from control.tenancy.rules import KeyWanted, Limits, TenantWanted

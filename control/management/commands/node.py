@@ -14,7 +14,7 @@ from control.fleet import node_tasks, orders
 from control.fleet.watch import Watch
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.management.shell import database_away
-from control.routes import snapshot
+from control.routes import compiler
 from control.states import Part
 
 CONCURRENCY = 4
@@ -65,6 +65,6 @@ class Command(BaseCommand):
         left = node_tasks.stop_engines(reason="this node stops its engines", at=timezone.now())
         # The control worker may be down already, and gateways start from what was built last.
         with contextlib.suppress(DatabaseError):
-            snapshot.build(Part.REPLICAS, at=timezone.now())
+            compiler.build(Part.REPLICAS, at=timezone.now())
         if left:
             raise CommandError(f"processes {sorted(left)} cannot be ended")

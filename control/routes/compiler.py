@@ -1,0 +1,151 @@
+"""Tables → the parts of the gateways' snapshot, and the row each is kept in."""
+
+from collections import defaultdict
+from datetime import datetime
+
+import msgspec
+from django.db import connection, transaction
+
+from control.models import QUOTA_FIELDS, Key, Quota, Replica, Route, SnapshotPart, Target
+from control.routes.snapshot import (
+    FORMAT,
+    Identities,
+    Identity,
+    ReplicaInfo,
+    Replicas,
+    RouteInfo,
+    Routes,
+    Scope,
+    TargetInfo,
+)
+from control.states import DeploymentState, KeyState, Part, ReplicaState
+
+
+def compile_part(part: Part, version: int) -> Identities | Routes | Replicas:
+    """Read the tables; what comes back is at least as new as `version`."""
+    compilers = {
+        Part.IDENTITIES: _identities,
+        Part.ROUTES: _routes,
+        Part.REPLICAS: _replicas,
+    }
+    return compilers[part](version)
+
+
+def build(part: Part, *, at: datetime) -> bool:
+    """Compile and store the part if it is behind; False if another builder was first."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        row = SnapshotPart.objects.select_for_update().get(pk=part)
+        if row.built >= row.version:
+            return False
+        payload = msgspec.json.encode(compile_part(part, row.version))
+        SnapshotPart.objects.filter(pk=part).update(payload=payload, built=row.version, built_at=at)
+        cursor.execute("SELECT pg_notify(%s, %s)", [SnapshotPart.CHANNEL_BUILT, str(part)])
+    return True
+
+
+def _identities(version: int) -> Identities:
+    scopes = {}
+    for quota in Quota.objects.order_by("pk"):
+        limits = {name: getattr(quota, name) for name in QUOTA_FIELDS}
+        named = {name: value for name, value in limits.items() if value is not None}
+        if named:
+            scopes[_scope_id(quota)] = Scope(_scope_id(quota), named)
+    keys = {}
+    active = Key.objects.filter(
+        state=KeyState.ACTIVE, tenant__archived_at=None, project__archived_at=None
+    ).select_related("tenant", "project")
+    for key in active:
+        ids = (f"t:{key.tenant_id}", f"p:{key.project_id}", f"k:{key.pk}")
+        own = tuple(scope for scope in ids if scope in scopes)
+        keys[key.digest] = _identity(key, own, _seconds(key.expires_at))
+        if key.previous_digest and key.previous_valid_until:
+            until = _earliest(key.expires_at, key.previous_valid_until)
+            keys[key.previous_digest] = _identity(key, own, _seconds(until))
+    return Identities(FORMAT, version, keys, scopes)
+
+
+def _identity(key: Key, scopes: tuple[str, ...], expires_at: float | None) -> Identity:
+    return Identity(
+        key_id=key.pk,
+        tenant_id=key.tenant_id,
+        project_id=key.project_id,
+        tenant=key.tenant.name,
+        project=key.project.name,
+        key=key.name,
+        priority=key.tenant.priority,
+        scopes=scopes,
+        routes=None if key.routes is None else tuple(key.routes),
+        expires_at=expires_at,
+    )
+
+
+def _scope_id(quota: Quota) -> str:
+    if quota.tenant_id:
+        return f"t:{quota.tenant_id}"
+    return f"p:{quota.project_id}" if quota.project_id else f"k:{quota.key_id}"
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return at.timestamp() if at else None
+
+
+def _earliest(one: datetime | None, other: datetime) -> datetime:
+    return other if one is None else min(one, other)
+
+
+def _routes(version: int) -> Routes:
+    targets = defaultdict(list)
+    rows = Target.objects.select_related("deployment__version").order_by("pk")
+    for target in rows.filter(deployment__state=DeploymentState.ACTIVE):
+        wanted = target.deployment.version
+        targets[target.route_id].append(
+            TargetInfo(
+                deployment=target.deployment.name,
+                weight=target.weight,
+                context_tokens=wanted.arguments.get("max_model_len"),
+            )
+        )
+    routes = {
+        route.name: RouteInfo(
+            name=route.name,
+            created_at=int(route.created_at.timestamp()),
+            stop=tuple(route.stop),
+            output_tokens_default=route.output_tokens_default,
+            output_tokens_max=route.output_tokens_max,
+            targets=tuple(targets[route.pk]),
+        )
+        for route in Route.objects.filter(archived_at=None)
+    }
+    return Routes(FORMAT, version, routes)
+
+
+_ROUTABLE = (ReplicaState.READY, ReplicaState.UNHEALTHY, ReplicaState.DRAINING)
+
+
+def _replicas(version: int) -> Replicas:
+    rows = (
+        Replica.objects.filter(state__in=_ROUTABLE)
+        .select_related("deployment__version__model", "version__model")
+        .order_by("pk")
+    )
+    return Replicas(FORMAT, version, tuple(_replica(row) for row in rows if row.port))
+
+
+def _replica(row: Replica) -> ReplicaInfo:
+    launched = row.version or row.deployment.version  # the deployment may want another by now
+    upstream = launched.upstream if launched.is_external else None
+    sealed = launched.upstream_key if upstream else row.engine_key
+    return ReplicaInfo(
+        id=row.pk,
+        generation=row.generation,
+        deployment=row.deployment.name,
+        version_id=launched.pk,
+        host=row.host,
+        port=row.port,
+        path=upstream.path if upstream else "",
+        tls=upstream is not None and upstream.scheme == "https",
+        served_name=launched.served_name,
+        slots=row.slots,
+        state=row.state,
+        sealed_key=bytes(sealed).decode() if sealed else "",
+    )
