@@ -7,8 +7,8 @@ import pytest
 from control.checks import Refused, Unknown
 from control.models import AuditEntry, SnapshotPart
 from control.routes import actions, rules
-from control.routes.rules import RouteWanted, TargetWanted
 from control.routes.compiler import compile_part
+from control.routes.rules import RouteWanted, TargetWanted
 from control.states import Part
 from tests.fleet.rows import a_deployment
 
