@@ -5,6 +5,7 @@ from typing import Protocol
 from control.gateway import errors
 from control.gateway.errors import Refusal
 from control.gateway.routing.replicas import Live
+from control.gateway.routing.room import held_tokens
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks
 from control.gateway.streams.relay import Piece, Reader
@@ -46,6 +47,7 @@ class Attempt:
         self._parts: list[bytes] = []
         self._bytes = 0
         self._over = False
+        self._kv_tokens = caller.want.kv_tokens  # that it holds of the engine's cache
         self._sent_at = self._last_byte_at = shared.clock.now()
 
     def send(self, body: bytes) -> None:
@@ -61,7 +63,7 @@ class Attempt:
                 body,
             ]
         )
-        self._shared.replicas.took(self.live, self._caller.want.priority)
+        self._shared.replicas.took(self.live, self._caller.want)
         self._sending = self.live.pool.send(self, self._request)
 
     def abort(self) -> None:
@@ -81,6 +83,7 @@ class Attempt:
         limits = self._shared.limits
         if self._over or not self._ask.stream:
             return
+        self._true_up()
         if not has_content and now - self._sent_at > limits.first_byte_seconds:
             self._shared.replicas.was_slow(self.live)
             self._time_out("The engine did not begin to answer in time.")
@@ -205,10 +208,20 @@ class Attempt:
         self.abort()
         self._caller.on_refusal(errors.UpstreamTimeout(message), Outcome.DEADLINE)
 
+    def _true_up(self) -> None:
+        """Hold of the engine's cache what came so far, and what is still expected."""
+        if not self.reader or not (usage := self.reader.usage()):
+            return
+        want = self._caller.want
+        holds = held_tokens(usage.input, usage.output, want.kv_tokens - want.input_tokens)
+        if holds != self._kv_tokens:
+            self._shared.replicas.holds(self.live, want, holds - self._kv_tokens)
+            self._kv_tokens = holds
+
     def _leave(self) -> None:
         if not self._over:
             self._over = True
             replicas = self._shared.replicas
-            replicas.gave_back(self.live, self._caller.want.priority)
+            replicas.gave_back(self.live, self._caller.want, self._kv_tokens)
             if self.reached:
                 replicas.held(self.live, self._shared.clock.now() - self._sent_at)

@@ -38,9 +38,7 @@ class Call:
         self.id = request.id
         self.ended = False
         self._identity: Identity = request.identity
-        self.want = want_of(
-            request, route, shared.limits, tier=ask.service_tier, input_tokens=ask.input_estimate
-        )
+        self.want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
         self._journal = Journal(shared, request, route.name, ask, self.want.priority)
         self._shared = shared
         self._connection = connection
@@ -121,7 +119,7 @@ class Call:
             self._route,
             tried=self._tried,
             tie=int(self.id[-16:], 16),
-            priority=self.want.priority,
+            want=self.want,
         )
 
     def _none_ready(self, none: NoneReady) -> Refusal:

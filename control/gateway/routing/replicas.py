@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from control.gateway.http1.client import Pool
 from control.gateway.limits import Limits
 from control.gateway.routing import rules
+from control.gateway.routing.room import Room, batch_part
 from control.gateway.routing.rules import Candidate, Chosen, Full, NoneReady, Option
-from control.gateway.waiting.rules import Mean, Pace
+from control.gateway.waiting.rules import Mean, Pace, Want
 from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
 from control.states import Priority
 
@@ -22,6 +23,7 @@ class Live:
         self.pool = pool
         self.in_flight = 0
         self.batch_in_flight = 0  # of those
+        self.room = Room(info.kv_tokens)
         self.failures = 0  # in all, of calls
         self.slow = 0  # first-byte timeouts in a row
         self.ejected_until = 0.0
@@ -46,6 +48,7 @@ class LiveReplicas:
             if known is None or _moved(known.info, info):
                 known = Live(info, "", self._pool(info))
             known.info, known.key = info, keys.get(info.id, "")
+            known.room.resize(info.kv_tokens)
             live[info.id] = known
             if info.state == READY:
                 ready.setdefault(info.deployment, []).append(known)
@@ -57,12 +60,11 @@ class LiveReplicas:
         self._held_seconds = {d: mean for d, mean in self._held_seconds.items() if d in still}
 
     def choose(
-        self, route: RouteInfo, *, tried: frozenset[int], tie: int, priority: Priority
+        self, route: RouteInfo, *, tried: frozenset[int], tie: int, want: Want
     ) -> Live | Full | NoneReady:
         """`tried` ones are not tried again."""
-        batch = priority is Priority.BATCH
         options = [
-            Option(t.deployment, t.weight, self._candidates(t.deployment, tried, batch))
+            Option(t.deployment, t.weight, self._candidates(t.deployment, tried, want))
             for t in route.targets
         ]
         match rules.choose(options, tie):
@@ -84,17 +86,28 @@ class LiveReplicas:
                 mean = self._held_seconds.get(target.deployment)
                 up = [live for live in ready if live.ejected_until <= now]
                 # One on trial takes a single call now, but all of its slots once that succeeds.
-                slots = sum([max(live.info.slots // self._processes, 1) for live in up])
+                slots = sum([self._at_once(live) for live in up])
                 sizes.append((slots, mean.pace if mean else None))
         return rules.pace(sizes)
 
-    def took(self, live: Live, priority: Priority) -> None:
-        live.in_flight += 1
-        live.batch_in_flight += priority is Priority.BATCH
+    def _at_once(self, live: Live) -> int:
+        """How many calls it runs while it is full: of slots, or of tokens."""
+        slots = max(live.info.slots // self._processes, 1)
+        return min(slots, max(live.in_flight, 1)) if live.room.is_tight else slots
 
-    def gave_back(self, live: Live, priority: Priority) -> None:
+    def took(self, live: Live, want: Want) -> None:
+        live.in_flight += 1
+        live.batch_in_flight += want.priority is Priority.BATCH
+        self.holds(live, want, want.kv_tokens)
+
+    def holds(self, live: Live, want: Want, more_tokens: int) -> None:
+        """A call has grown in the engine's cache, or is smaller than was thought."""
+        live.room.take(more_tokens, is_batch=want.priority is Priority.BATCH)
+
+    def gave_back(self, live: Live, want: Want, kv_tokens: int) -> None:
         live.in_flight -= 1
-        live.batch_in_flight -= priority is Priority.BATCH
+        live.batch_in_flight -= want.priority is Priority.BATCH
+        self.holds(live, want, -kv_tokens)
 
     def held(self, live: Live, seconds: float) -> None:
         """A call that the engine has seen kept a slot so long."""
@@ -136,21 +149,29 @@ class LiveReplicas:
         live.on_trial = True
 
     def _candidates(
-        self, deployment: str, tried: frozenset[int], batch: bool
+        self, deployment: str, tried: frozenset[int], want: Want
     ) -> tuple[Candidate, ...]:
         now = self._clock()
         return tuple(
             [
-                self._candidate(live, self._slots(live, now), batch)
+                self._candidate(live, self._slots(live, now), want)
                 for live in self._ready.get(deployment, ())
                 if live.info.id not in tried
             ]
         )
 
-    def _candidate(self, live: Live, slots: int, batch: bool) -> Candidate:
-        if batch and live.batch_in_flight >= rules.batch_slots(slots):
-            return Candidate(live.info.id, slots, max(slots, live.in_flight))  # full for batch
-        return Candidate(live.info.id, slots, live.in_flight)
+    def _candidate(self, live: Live, slots: int, want: Want) -> Candidate:
+        in_flight = live.in_flight
+        if in_flight < slots and not self._has_room(live, slots, want):
+            in_flight = slots  # full for this one
+        return Candidate(live.info.id, slots, in_flight)
+
+    def _has_room(self, live: Live, slots: int, want: Want) -> bool:
+        batch = want.priority is Priority.BATCH
+        if batch and live.batch_in_flight >= batch_part(slots):
+            return False
+        in_all = live.info.slots
+        return live.room.fits(want.kv_tokens, is_batch=batch, slots=slots, slots_in_all=in_all)
 
     def _slots(self, live: Live, now: float) -> int:
         return rules.slots_now(

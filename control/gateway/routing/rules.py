@@ -55,11 +55,6 @@ def choose(options: list[Option], tie: int) -> Chosen | Full | NoneReady:
     return Chosen(option.deployment, equal[(tie >> 16) % len(equal)].id)
 
 
-def batch_slots(slots: int) -> int:
-    """What batch may take of them: the rest is a floor that more urgent calls always find."""
-    return slots - max(slots // 10, 1) if slots > 1 else slots
-
-
 def pace(sizes: Iterable[tuple[int, Pace | None]]) -> Pace | None:
     """Seconds from one end of a call to the next while all slots are taken.
 

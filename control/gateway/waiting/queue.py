@@ -84,6 +84,10 @@ class Line:
             tenant = self.services[priority].least(queues)
             if next(iter(queues[tenant])).on_turn():
                 return True
+            if priority is not Priority.BATCH:
+                # What has no room for this one may have for smaller ones: it would never have its
+                # turn. Batch has a bound of its own, so others may well find room.
+                return False
         return False
 
     def dispatched(self, waiter: Waiter, at: float) -> None:

@@ -44,6 +44,7 @@ class Want(NamedTuple):
     tenant: int
     input_tokens: int
     ends_by: float  # its deadline, by the clock of waits
+    kv_tokens: int = 0  # its prompt and the answer that is expected
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What a request is in a queue: read from its key, its route and its headers."""
 
+from control.gateway.admission.rules import Hold
 from control.gateway.http1.server import Request
 from control.gateway.limits import Limits
 from control.gateway.waiting.rules import Want, deadline_seconds, served_priority
@@ -7,7 +8,7 @@ from control.routes.snapshot import RouteInfo
 
 
 def want_of(
-    request: Request, route: RouteInfo, limits: Limits, *, tier: str | None, input_tokens: int
+    request: Request, route: RouteInfo, limits: Limits, *, tier: str | None, hold: Hold
 ) -> Want:
     """Raises a refusal if the deadline cannot be read."""
     asked = deadline_seconds(request.headers.get(b"x-deadline-ms"), limits.deadline_ms)
@@ -16,6 +17,16 @@ def want_of(
         pool=frozenset([target.deployment for target in route.targets if target.weight > 0]),
         priority=served_priority(request.identity.priority, tier),
         tenant=request.identity.tenant_id,
-        input_tokens=input_tokens,
+        input_tokens=hold.input_tokens,
         ends_by=request.received_at + seconds,
+        kv_tokens=_kv_tokens(route, hold),
     )
+
+
+def _kv_tokens(route: RouteInfo, hold: Hold) -> int:
+    """An engine holds no more of one call than its context, however long the text looked."""
+    prompt = hold.input_tokens
+    for target in route.targets:
+        if target.context_tokens is not None and target.context_tokens < prompt:
+            prompt = target.context_tokens
+    return prompt + hold.output_tokens

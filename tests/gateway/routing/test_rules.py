@@ -69,13 +69,6 @@ def test_a_process_takes_its_share_and_proves_a_replica_with_one_call(
 
 
 @pytest.mark.parametrize(
-    ("slots", "batch"), [(0, 0), (1, 1), (2, 1), (9, 8), (20, 18), (64, 58), (1000, 900)]
-)
-def test_batch_leaves_a_tenth_and_at_least_one_slot(slots, batch):
-    assert rules.batch_slots(slots) == batch
-
-
-@pytest.mark.parametrize(
     ("sizes", "pace"),
     [
         ([], None),

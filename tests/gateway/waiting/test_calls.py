@@ -44,7 +44,8 @@ async def busy(tmp_path, *, slots: int = 1, tokens: tuple[int, int] = (7, 3), **
 
 async def waits(place: Place, text: str, **how) -> asyncio.Task:
     before = len(place.shared.waiting)
-    members = {name: how.pop(name) for name in ("service_tier", "stream") if name in how}
+    names = ("service_tier", "stream", "max_tokens")
+    members = {name: how.pop(name) for name in names if name in how}
     task = asyncio.create_task(place.post(chat(text, **members), **how))
     place.calls.append(task)
     await place.until(lambda: len(place.shared.waiting) == before + 1)
