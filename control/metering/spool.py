@@ -1,6 +1,5 @@
 """A gateway worker's journal of calls: appended at once, fsynced in groups, then shipped."""
 
-import contextlib
 import logging
 import os
 import threading
@@ -96,7 +95,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def line_of(record: Record) -> bytes:
-    return _encode(record) + b"\n"
+    line = _encode(record) + b"\n"
+    if len(line) > LINE_BYTES_MAX:
+        raise ValueError(f"a spool record of {len(line)} bytes; the most is {LINE_BYTES_MAX}")
+    return line
 
 
 def record_of(raw: bytes) -> Record | None:
@@ -149,16 +151,24 @@ class SpoolWriter:
     def append(self, record: Record) -> None:
         """Write the record now; it survives kill -9 when this returns, a power cut soon after."""
         line = line_of(record)
-        if len(line) > LINE_BYTES_MAX:
-            raise ValueError(f"a spool record of {len(line)} bytes; the most is {LINE_BYTES_MAX}")
+        written = self.append_lines([line])
+        if not written:
+            raise OSError(f"the disk did not take a spool record of {len(line)} bytes")
+
+    def append_lines(self, lines: list[bytes]) -> int:
+        """Write lines of records now, together: how many of them, from the first, are written.
+
+        One write costs as much as one line. A disk that fills up may take the first ones only.
+        """
         with self._lock:
             if self._closed:
                 raise SpoolClosed(f"spool {self.folder.name} is closed")
             if self._is_full():
                 self._open_segment()
-            self._write(line)
+            written = self._write(lines)
         if not self._wake.is_set():
             self._wake.set()
+        return written
 
     def close(self) -> None:
         """Put everything on the disk and end the thread. Closing twice is harmless."""
@@ -178,14 +188,19 @@ class SpoolWriter:
         age = self._clock() - self._opened_at
         return self._size >= self._segment_bytes_max or age >= SEGMENT_SECONDS_MAX
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, lines: list[bytes]) -> int:
         if self._torn:  # end the line that a full disk cut off, or this one would be lost with it
-            line = b"\n" + line
-        written = os.write(self._file, line)
-        self._size += written
-        self._torn = written < len(line)
-        if self._torn:
-            raise OSError(f"the disk took {written} of {len(line)} bytes of a spool record")
+            os.write(self._file, b"\n")
+            self._torn = False
+        data = lines[0] if len(lines) == 1 else b"".join(lines)
+        size = os.write(self._file, data)
+        self._size += size
+        if size == len(data):
+            return len(lines)
+        whole = data[:size].count(b"\n")
+        self._torn = not data[:size].endswith(b"\n")
+        log.error("spool %s: the disk took %d of %d bytes", self.folder.name, size, len(data))
+        return whole
 
     def _last_sequence(self) -> int:
         return max((int(path.stem) for path in segments(self.folder)), default=0)
@@ -212,14 +227,14 @@ class SpoolWriter:
     def _sync(self) -> None:
         with self._lock:
             self._wake.clear()
-            retired, self._retired = self._retired, []
-            # A descriptor of our own: append may retire and replace the other meanwhile.
-            current = os.dup(self._file)
-        with contextlib.ExitStack() as opened:
-            for file in (*retired, current):
-                opened.callback(os.close, file)
-            for file in (*retired, current):
-                os.fsync(file)
+            # May be retired meanwhile, but only this method closes what is retired.
+            current = self._file
+            retired = self._retired[:]
+        for file in (*retired, current):
+            os.fdatasync(file)
+        for file in retired:
+            os.close(file)
+            self._retired.remove(file)
         if self._synced_sequence != self._sequence:
             self._synced_sequence = self._sequence
             sync_folder(self.folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from control.metering.segments import LINE_BYTES_MAX, OwnerTaken, owners, read_lines, segments
-from control.metering.spool import Progress, Refused, SpoolClosed, SpoolWriter, record_of
+from control.metering.spool import Progress, Refused, SpoolClosed, SpoolWriter, line_of, record_of
 
 
 def progress(number: int) -> Progress:
@@ -123,12 +123,28 @@ def test_a_disk_that_fills_up_tears_one_line_only(tmp_path, monkeypatch):
     writer = SpoolWriter(tmp_path, "gw-1")
     real = os.write
     monkeypatch.setattr(os, "write", lambda file, data: real(file, data[:10]))
-    with pytest.raises(OSError, match="the disk took 10 of"):
+    with pytest.raises(OSError, match="the disk did not take"):
         writer.append(progress(1))
     monkeypatch.setattr(os, "write", real)
     writer.append(progress(2))
     writer.close()
     assert records(tmp_path / "gw-1") == [None, progress(2)]
+
+
+def test_lines_written_together_count_as_far_as_the_disk_took_them(tmp_path, monkeypatch):
+    writer = SpoolWriter(tmp_path, "gw-1")
+    lines = [line_of(progress(number)) for number in (1, 2, 3)]
+    assert writer.append_lines(lines) == 3
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: len(lines[0]) + 10]))
+    assert writer.append_lines(lines) == 1
+    monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: len(lines[0])]))
+    assert writer.append_lines(lines) == 1
+    monkeypatch.setattr(os, "write", real)
+    assert writer.append_lines(lines[2:]) == 1
+    writer.close()
+    written = [*map(progress, (1, 2, 3, 1)), None, *map(progress, (1, 3))]
+    assert records(tmp_path / "gw-1") == written
 
 
 def test_oversized_records_are_refused(tmp_path):
