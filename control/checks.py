@@ -10,6 +10,8 @@ PUBLIC_NAME_CHARACTERS_MAX = 96
 TEXT_CHARACTERS_MAX = 2000
 AMOUNT_DECIMALS_MAX = 6
 AMOUNT_MAX = Decimal(10**9)
+RATE_MAX = 1e9
+BURST_SECONDS_MAX = 3600.0
 
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 _MODEL_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?")
@@ -29,6 +31,15 @@ class Problem:
 
     def under(self, path: str) -> "Problem":
         return Problem(".".join(part for part in (path, self.field) if part), self.what)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What may be asked a second of a route or deployment; None is what its engines can."""
+
+    calls_per_second: float | None = None
+    tokens_per_second: float | None = None
+    burst_seconds: float = 5.0
 
 
 class Refused(Exception):
@@ -101,6 +112,29 @@ def text(field: str, value: str, longest: int = TEXT_CHARACTERS_MAX) -> list[Pro
 def whole(field: str, value: int | None, low: int, high: int) -> list[Problem]:
     if value is not None and not low <= value <= high:
         return [Problem(field, f"{value} is not between {low} and {high}")]
+    return []
+
+
+def between(field: str, value: float | None, low: float, high: float) -> list[Problem]:
+    """A measure; one that is no number lies nowhere."""
+    if value is not None and not low <= value <= high:
+        return [Problem(field, f"{value:g} is not between {low:g} and {high:g}")]
+    return []
+
+
+def bucket(field: str, value: Bucket | None) -> list[Problem]:
+    if value is None:
+        return []
+    return [
+        *_rate(f"{field}.calls_per_second", value.calls_per_second),
+        *_rate(f"{field}.tokens_per_second", value.tokens_per_second),
+        *between(f"{field}.burst_seconds", value.burst_seconds, 0.1, BURST_SECONDS_MAX),
+    ]
+
+
+def _rate(field: str, value: float | None) -> list[Problem]:
+    if value is not None and not 0 < value <= RATE_MAX:
+        return [Problem(field, f"{value:g} is not above 0 and at most {RATE_MAX:g}")]
     return []
 
 

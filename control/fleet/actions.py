@@ -1,6 +1,7 @@
 """Changes to what is wanted of the fleet; only reconcile starts and drains replicas."""
 
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 
 from django.db import transaction
@@ -35,6 +36,7 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         deployment = stored or Deployment(name=wanted.name)
         _refuse_other_model(stored, version)
         deployment.version, deployment.node = version, wanted.node
+        deployment.bucket = asdict(wanted.bucket) if wanted.bucket else None
         _count(deployment, wanted.replicas_min, wanted.replicas_max, fresh=not _active(stored))
         deployment.state = DeploymentState.ACTIVE
         if before == _facts(deployment):
@@ -195,5 +197,6 @@ def _facts(deployment: Deployment) -> dict:
         "replicas": [deployment.replicas_min, deployment.replicas_max],
         "wanted": deployment.replicas_wanted,
         "node": deployment.node,
+        "bucket": deployment.bucket,
         "state": deployment.state,
     }

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import assert_never
 
 from django.conf import settings
+from django.db import transaction
 
 from control.fleet import engine_http, launch, node_tasks
 from control.fleet.health import rules
@@ -22,8 +23,8 @@ from control.fleet.health.rules import (
     WarmUp,
     Well,
 )
-from control.models import IllegalMove, Replica
-from control.states import REPLICA_BEFORE_READY, ReplicaState
+from control.models import IllegalMove, Replica, SnapshotPart
+from control.states import REPLICA_BEFORE_READY, Part, ReplicaState
 from control.telemetry.publish import Publisher
 from control.telemetry.sample import EngineAddress, EngineReader, Unread
 from engines import supervisor
@@ -78,7 +79,9 @@ class Engines:
         if isinstance(sample, Unread):
             return None
         self._publisher.share([sample])
-        return self._reader.load(replica.pk)
+        load = self._reader.load(replica.pk)
+        _note_cache(replica, load)
+        return load
 
     def busy_ratio(self, replica_id: int) -> float:
         return self._reader.busy_ratio(replica_id)
@@ -186,6 +189,16 @@ def _warm_up(replica: Replica, at: datetime) -> None:
         progress_percent=100,
         kv_tokens=load.kv_cache_tokens if load else None,
     )
+
+
+def _note_cache(replica: Replica, load: EngineLoad | None) -> None:
+    """How many tokens its cache holds, if it had not said so when it became ready."""
+    if replica.kv_tokens is not None or load is None or not load.kv_cache_tokens:
+        return
+    with transaction.atomic():
+        rows = Replica.objects.filter(pk=replica.pk, kv_tokens=None)
+        if rows.update(kv_tokens=load.kv_cache_tokens):
+            SnapshotPart.raise_version(Part.REPLICAS)
 
 
 def _returned(replica: Replica, at: datetime, *, well: bool) -> None:

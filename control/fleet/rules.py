@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from control import checks
-from control.checks import Problem
+from control.checks import Bucket, Problem
 
 REPLICAS_MAX = 1000
 
@@ -18,6 +18,7 @@ class DeploymentWanted:
     replicas_min: int = 1
     replicas_max: int = 1
     node: str = ""
+    bucket: Bucket | None = None
 
 
 def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
@@ -27,6 +28,7 @@ def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
         *checks.version_name("version", wanted.version),
         *count_problems(wanted.replicas_min, wanted.replicas_max),
         *(checks.name("node", wanted.node) if wanted.node else []),
+        *checks.bucket("bucket", wanted.bucket),
     ]
 
 

@@ -4,7 +4,7 @@ from django.db import connection, models
 from django.db.models import F
 
 from control.models.deployment import Deployment
-from control.states import Part
+from control.states import Part, Priority, RoutingPolicy
 
 
 class Route(models.Model):
@@ -12,6 +12,24 @@ class Route(models.Model):
     stop = models.JSONField(default=list, blank=True, help_text="Default stop words")
     output_tokens_default = models.PositiveIntegerField(null=True, blank=True)
     output_tokens_max = models.PositiveIntegerField(null=True, blank=True)
+    rules = models.JSONField(default=list, blank=True, help_text="The first that matches decides")
+    fallback = models.ForeignKey(
+        Deployment, models.PROTECT, null=True, blank=True, related_name="fallback_of"
+    )
+    policy = models.CharField(max_length=16, default=RoutingPolicy.LOAD_AWARE)
+    on_replica_loss = models.CharField(max_length=8, default="continue")
+    priority = models.CharField(max_length=16, default=Priority.INTERACTIVE)
+    deadline_ms = models.PositiveIntegerField(null=True, blank=True)
+    waiting_seconds = models.FloatField(null=True, blank=True)
+    cold_start_seconds = models.FloatField(null=True, blank=True)
+    commit_after_seconds = models.FloatField(null=True, blank=True)
+    progress = models.BooleanField(default=False)
+    shared_prefix = models.BooleanField(default=False)
+    media_hosts = models.JSONField(default=list, blank=True)
+    members = models.JSONField(default=list, blank=True, help_text="Of a body, beyond the table's")
+    bucket = models.JSONField(null=True, blank=True)
+    moderation = models.JSONField(null=True, blank=True)
+    sample = models.FloatField(default=0.01, help_text="Share of calls whose trace is kept")
     note = models.TextField(blank=True, default="", help_text="What callers should know")
     created_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(null=True, blank=True)

@@ -42,6 +42,11 @@ class Key(models.Model):
     previous_valid_until = models.DateTimeField(null=True, blank=True)
     state = models.CharField(max_length=16, default=KeyState.ACTIVE)
     routes = models.JSONField(null=True, blank=True, help_text="Route names; null is every route")
+    endpoints = models.JSONField(null=True, blank=True, help_text="Null is every endpoint")
+    networks = models.JSONField(default=list, blank=True, help_text="CIDR; none named is anywhere")
+    priority = models.CharField(
+        max_length=16, blank=True, default="", help_text="The most urgent of its calls"
+    )
     expires_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -91,6 +96,12 @@ class Quota(ScopedModel):
     concurrent_calls = models.PositiveIntegerField(null=True, blank=True)
     context_tokens = models.PositiveIntegerField(null=True, blank=True)
     output_tokens = models.PositiveIntegerField(null=True, blank=True)
+    end_user_requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
+    end_user_output_tokens_per_minute = models.PositiveBigIntegerField(null=True, blank=True)
+    address_requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
+    identical_calls = models.PositiveIntegerField(
+        null=True, blank=True, help_text="In flight at once, of one key"
+    )
 
     class Meta:
         constraints = [
@@ -113,6 +124,10 @@ QUOTA_FIELDS = (
     "concurrent_calls",
     "context_tokens",
     "output_tokens",
+    "end_user_requests_per_minute",
+    "end_user_output_tokens_per_minute",
+    "address_requests_per_minute",
+    "identical_calls",
 )
 
 

@@ -5,10 +5,10 @@ from datetime import datetime
 from django.db import transaction
 
 from control import checks
-from control.models import Deployment, Route, SnapshotPart, Target
+from control.models import Deployment, Route, SnapshotPart, Target, Tenant
 from control.models.audit import record
-from control.routes import rules
-from control.routes.rules import RouteWanted
+from control.routes import rules, stored
+from control.routes.wanted import RouteWanted, TargetWanted
 from control.states import DeploymentState, Part
 
 
@@ -17,11 +17,12 @@ def save_route(wanted: RouteWanted, *, by: str, reason: str, at: datetime) -> Ro
     checks.require(rules.route_problems(wanted))
     with transaction.atomic():
         deployments = _deployments(wanted)
+        _require_tenants(wanted)
         route, made = Route.objects.select_for_update().get_or_create(name=wanted.name)
         before = None if made else _facts(route)
-        route.stop, route.note = list(wanted.stop), wanted.note
-        route.output_tokens_default = wanted.output_tokens_default
-        route.output_tokens_max = wanted.output_tokens_max
+        for name, value in stored.columns(wanted).items():
+            setattr(route, name, value)
+        route.fallback = deployments[wanted.fallback] if wanted.fallback else None
         route.archived_at = None
         if before == _facts(route) | {"targets": _weights(wanted)}:
             return route
@@ -46,15 +47,27 @@ def archive_route(name: str, *, by: str, reason: str, at: datetime) -> None:
 
 
 def _deployments(wanted: RouteWanted) -> dict[str, Deployment]:
-    names = [target.deployment for target in wanted.targets]
-    found = Deployment.objects.filter(name__in=names).exclude(state=DeploymentState.ARCHIVED)
-    known = {deployment.name: deployment for deployment in found}
+    names = dict(rules.deployments_named(wanted))
+    found = Deployment.objects.filter(name__in=names.values())
+    known = {it.name: it for it in found.exclude(state=DeploymentState.ARCHIVED)}
     checks.require(
-        checks.Problem(f"targets[{number}].deployment", f"there is no deployment {name!r}")
-        for number, name in enumerate(names)
+        checks.Problem(path, f"there is no deployment {name!r}")
+        for path, name in names.items()
         if name not in known
     )
     return known
+
+
+def _require_tenants(wanted: RouteWanted) -> None:
+    """A tenant that is misspelt would go another way without a word."""
+    names = dict(rules.tenants_named(wanted))
+    found = Tenant.objects.filter(name__in=names.values(), archived_at=None)
+    known = set(found.values_list("name", flat=True)) if names else set()
+    checks.require(
+        checks.Problem(path, f"there is no tenant {name!r}")
+        for path, name in names.items()
+        if name not in known
+    )
 
 
 def _weights(wanted: RouteWanted) -> dict[str, int]:
@@ -62,12 +75,12 @@ def _weights(wanted: RouteWanted) -> dict[str, int]:
 
 
 def _facts(route: Route) -> dict:
-    targets = Target.objects.filter(route=route).select_related("deployment").order_by("pk")
-    return {
-        "targets": {target.deployment.name: target.weight for target in targets},
-        "stop": list(route.stop),
-        "output_tokens_default": route.output_tokens_default,
-        "output_tokens_max": route.output_tokens_max,
-        "note": route.note,
+    rows = Target.objects.filter(route=route).select_related("deployment").order_by("pk")
+    targets = [TargetWanted(row.deployment.name, row.weight) for row in rows]
+    fallback = route.fallback.name if route.fallback else None
+    now = stored.wanted(route, targets, fallback)
+    return stored.columns(now) | {
+        "targets": _weights(now),
+        "fallback": fallback,
         "archived": route.archived_at is not None,
     }

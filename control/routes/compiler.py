@@ -6,19 +6,36 @@ from datetime import datetime
 import msgspec
 from django.db import connection, transaction
 
-from control.models import QUOTA_FIELDS, Key, Quota, Replica, Route, SnapshotPart, Target
+from control.models import (
+    QUOTA_FIELDS,
+    Deployment,
+    Key,
+    Quota,
+    Replica,
+    Route,
+    SnapshotPart,
+    Target,
+)
+from control.routes import stored
 from control.routes.snapshot import (
     FORMAT,
+    BucketInfo,
+    DeploymentInfo,
     Identities,
     Identity,
+    ModerationInfo,
     ReplicaInfo,
     Replicas,
     RouteInfo,
     Routes,
+    RuleInfo,
     Scope,
     TargetInfo,
 )
-from control.states import DeploymentState, KeyState, Part, ReplicaState
+from control.states import DeploymentState, KeyState, Part, Priority, ReplicaState
+
+Active = dict[str, Deployment]  # by name
+Weights = list[tuple[str, int]]
 
 
 def compile_part(part: Part, version: int) -> Identities | Routes | Replicas:
@@ -72,11 +89,19 @@ def _identity(key: Key, scopes: tuple[str, ...], expires_at: float | None) -> Id
         tenant=key.tenant.name,
         project=key.project.name,
         key=key.name,
-        priority=key.tenant.priority,
+        priority=_least_urgent(key.tenant.priority, key.priority),
         scopes=scopes,
         routes=None if key.routes is None else tuple(key.routes),
         expires_at=expires_at,
+        endpoints=None if key.endpoints is None else tuple(key.endpoints),
+        networks=tuple(key.networks),
     )
+
+
+def _least_urgent(tenants: str, keys: str) -> str:
+    """A key may be less urgent than its tenant, never more."""
+    order = list(Priority)
+    return max(tenants, keys or tenants, key=order.index)
 
 
 def _scope_id(quota: Quota) -> str:
@@ -94,29 +119,52 @@ def _earliest(one: datetime | None, other: datetime) -> datetime:
 
 
 def _routes(version: int) -> Routes:
+    rows = Deployment.objects.filter(state=DeploymentState.ACTIVE).select_related("version")
+    active = {row.name: row for row in rows.order_by("pk")}
     targets = defaultdict(list)
-    rows = Target.objects.select_related("deployment__version").order_by("pk")
-    for target in rows.filter(deployment__state=DeploymentState.ACTIVE):
-        wanted = target.deployment.version
-        targets[target.route_id].append(
-            TargetInfo(
-                deployment=target.deployment.name,
-                weight=target.weight,
-                context_tokens=wanted.arguments.get("max_model_len"),
-            )
-        )
-    routes = {
-        route.name: RouteInfo(
-            name=route.name,
-            created_at=int(route.created_at.timestamp()),
-            stop=tuple(route.stop),
-            output_tokens_default=route.output_tokens_default,
-            output_tokens_max=route.output_tokens_max,
-            targets=tuple(targets[route.pk]),
-        )
-        for route in Route.objects.filter(archived_at=None)
-    }
-    return Routes(FORMAT, version, routes)
+    for target in Target.objects.select_related("deployment").order_by("pk"):
+        targets[target.route_id].append((target.deployment.name, target.weight))
+    return Routes(
+        FORMAT,
+        version,
+        routes={
+            route.name: _route(route, targets[route.pk], active)
+            for route in Route.objects.filter(archived_at=None).select_related("fallback")
+        },
+        deployments={
+            name: DeploymentInfo(name, msgspec.convert(row.bucket, BucketInfo | None))
+            for name, row in active.items()
+        },
+    )
+
+
+def _route(route: Route, targets: Weights, active: Active) -> RouteInfo:
+    fallback = route.fallback.name if route.fallback else None
+    return RouteInfo(
+        name=route.name,
+        created_at=int(route.created_at.timestamp()),
+        targets=_targets(targets, active),
+        rules=tuple(_rule(rule, active) for rule in route.rules),
+        fallback=fallback if fallback in active else None,
+        bucket=msgspec.convert(route.bucket, BucketInfo | None),
+        moderation=msgspec.convert(route.moderation, ModerationInfo | None),
+        **{name: getattr(route, name) for name in stored.PLAIN if name != "note"},
+        **{name: tuple(getattr(route, name)) for name in stored.LISTS},
+    )
+
+
+def _rule(rule: dict, active: Active) -> RuleInfo:
+    """One whose deployments are all gone still decides: its calls were not meant for others."""
+    weights = [(target["deployment"], target["weight"]) for target in rule["targets"]]
+    return msgspec.convert(rule | {"targets": _targets(weights, active)}, RuleInfo)
+
+
+def _targets(weights: Weights, active: Active) -> tuple[TargetInfo, ...]:
+    return tuple(
+        TargetInfo(name, weight, active[name].version.arguments.get("max_model_len"))
+        for name, weight in weights
+        if name in active
+    )
 
 
 _ROUTABLE = (ReplicaState.READY, ReplicaState.UNHEALTHY, ReplicaState.DRAINING)
@@ -148,4 +196,8 @@ def _replica(row: Replica) -> ReplicaInfo:
         slots=row.slots,
         state=row.state,
         sealed_key=bytes(sealed).decode() if sealed else "",
+        engine=launched.engine["kind"],
+        model=launched.model.name,
+        version=launched.name,
+        kv_tokens=row.kv_tokens,
     )

@@ -96,13 +96,24 @@ def create_key(
     secret: str | None = None,
     expires_at: datetime | None = None,
     routes: list[str] | tuple[str, ...] | None = None,
+    endpoints: list[str] | tuple[str, ...] | None = None,
+    networks: list[str] | tuple[str, ...] = (),
+    priority: str | None = None,
     by: str,
     reason: str,
     at: datetime,
 ) -> NewKey:
     """Make a key; its secret is in the answer and nowhere else."""
-    scope = None if routes is None else tuple(routes)
-    wanted = KeyWanted(tenant, name, project, scope, expires_at)
+    wanted = KeyWanted(
+        tenant,
+        name,
+        project,
+        routes=None if routes is None else tuple(routes),
+        expires_at=expires_at,
+        endpoints=None if endpoints is None else tuple(endpoints),
+        networks=tuple(networks),
+        priority=priority,
+    )
     checks.require(rules.key_problems(wanted))
     secret = f"weir-{secrets.token_urlsafe(SECRET_BYTES)}" if secret is None else secret
     checks.require(rules.secret_problems("secret", secret))
@@ -121,12 +132,13 @@ def change_key(wanted: KeyWanted, *, by: str, reason: str, at: datetime) -> None
         key = active_key(wanted.tenant, wanted.name)
         before = _facts_of_key(key)
         key.project = _active_project(key.tenant, wanted.project)
-        key.routes = None if wanted.routes is None else list(wanted.routes)
-        key.expires_at = wanted.expires_at
+        scope = _scope(wanted)
+        for field, value in scope.items():
+            setattr(key, field, value)
         ceilings = [write_quota(wanted.limits, key=key), write_budget(wanted.budget, key=key)]
         after = _facts_of_key(key)
         if before != after or any(ceilings):
-            key.save(update_fields=["project", "routes", "expires_at"])
+            key.save(update_fields=["project", *scope])
             after |= {"limits": wanted.limits.named, "budget": str(wanted.budget)}
             _note("change key", str(key), by, reason, at, before, after)
 
@@ -215,8 +227,7 @@ def _insert(wanted: KeyWanted, project: Project, secret: str) -> Key:
                 tenant=project.tenant,
                 project=project,
                 name=wanted.name,
-                routes=None if wanted.routes is None else list(wanted.routes),
-                expires_at=wanted.expires_at,
+                **_scope(wanted),
                 digest=digest_of(secret),
                 shown=rules.shown(secret),
             )
@@ -233,6 +244,17 @@ def _refuse_taken(secret: str, at: datetime, but: int | None) -> None:
         raise checks.refuse("secret", "is or was the secret of another key: take another")
 
 
+def _scope(wanted: KeyWanted) -> dict:
+    """What a key may be used for: columns that may change."""
+    return {
+        "routes": None if wanted.routes is None else list(wanted.routes),
+        "endpoints": None if wanted.endpoints is None else list(wanted.endpoints),
+        "networks": list(wanted.networks),
+        "priority": wanted.priority or "",
+        "expires_at": wanted.expires_at,
+    }
+
+
 def _facts(tenant: Tenant) -> dict:
     return {
         "priority": tenant.priority,
@@ -246,6 +268,9 @@ def _facts_of_key(key: Key) -> dict:
         "project": key.project.name,
         "shown": key.shown,
         "routes": key.routes,
+        "endpoints": key.endpoints,
+        "networks": key.networks,
+        "priority": key.priority,
         "expires_at": key.expires_at.isoformat() if key.expires_at else None,
     }
 

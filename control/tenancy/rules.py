@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
+from ipaddress import ip_network
 from zoneinfo import available_timezones
 
 from control import checks
@@ -11,12 +12,27 @@ from control.states import Priority
 
 SECRET_CHARACTERS = (32, 256)
 KEY_ROUTES_MAX = 200
+KEY_NETWORKS_MAX = 64
+ENDPOINTS = (  # as the gateway names them
+    "chat.completions",
+    "completions",
+    "responses",
+    "messages",
+    "embeddings",
+    "rerank",
+    "score",
+    "models",
+)
 LIMIT_MAX = 2**31 - 1
 TOKEN_LIMIT_MAX = 10**15
 PERIODS = ("month", "day")
 DEFAULT_PROJECT = "default"
 OPERATORS = "operators"  # the platform's own tenant: the playground's calls are its calls
-_WIDE = {"input_tokens_per_minute", "output_tokens_per_minute"}
+_WIDE = {
+    "input_tokens_per_minute",
+    "output_tokens_per_minute",
+    "end_user_output_tokens_per_minute",
+}
 _TIMEZONES = frozenset(available_timezones())
 
 
@@ -32,6 +48,10 @@ class Limits:
     concurrent_calls: int | None = None
     context_tokens: int | None = None
     output_tokens: int | None = None
+    end_user_requests_per_minute: int | None = None  # of each `user` that calls name
+    end_user_output_tokens_per_minute: int | None = None
+    address_requests_per_minute: int | None = None  # of each client address
+    identical_calls: int | None = None  # in flight at once, of one key
 
     @property
     def named(self) -> dict[str, int]:
@@ -78,6 +98,9 @@ class KeyWanted:
     expires_at: datetime | None = None
     limits: Limits = Limits()
     budget: BudgetWanted | None = None
+    endpoints: tuple[str, ...] | None = None  # None is every endpoint
+    networks: tuple[str, ...] = ()  # CIDR; none named is anywhere
+    priority: str | None = None  # the most urgent of its calls; None is its tenant's
 
 
 @dataclass(frozen=True)
@@ -119,9 +142,54 @@ def key_problems(wanted: KeyWanted) -> list[Problem]:
     ]
     for number, route in enumerate(routes):
         problems += checks.public_name(f"routes[{number}]", route)
+    problems += _endpoint_problems(wanted.endpoints)
+    problems += _network_problems(wanted.networks)
+    if wanted.priority is not None:
+        problems += checks.one_of("priority", wanted.priority, Priority)
     if wanted.expires_at is not None and wanted.expires_at.tzinfo is None:
         problems.append(Problem("expires_at", "needs an offset, as in 2027-01-01T00:00:00Z"))
     return problems
+
+
+def _endpoint_problems(endpoints: tuple[str, ...] | None) -> list[Problem]:
+    if endpoints == ():
+        return [Problem("endpoints", "names none: revoke the key, or leave endpoints out for all")]
+    return [
+        problem
+        for number, name in enumerate(endpoints or ())
+        for problem in checks.one_of(f"endpoints[{number}]", name, ENDPOINTS)
+    ] + _twice("endpoints", endpoints or ())
+
+
+def _network_problems(networks: tuple[str, ...]) -> list[Problem]:
+    if problems := checks.whole("networks", len(networks), 0, KEY_NETWORKS_MAX):
+        return problems
+    return [
+        Problem(f"networks[{number}]", what)
+        for number, text in enumerate(networks)
+        if (what := _no_network(text))
+    ] + _twice("networks", networks)
+
+
+def _no_network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError:
+        pass
+    else:
+        return ""
+    try:
+        return f"{text!r} has bits beyond its prefix: write {ip_network(text, strict=False)}"
+    except ValueError:
+        return f"{text!r} is no network: write 192.0.2.0/24, 192.0.2.7 or 2001:db8::/32"
+
+
+def _twice(path: str, values: tuple[str, ...]) -> list[Problem]:
+    return [
+        Problem(f"{path}[{number}]", f"{value!r} is named twice")
+        for number, value in enumerate(values)
+        if value in values[:number]
+    ]
 
 
 def limit_problems(path: str, limits: Limits) -> list[Problem]:
