@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 
 from control.apply.fields import Fields, Findings
+from control.apply.route import bucket
 from control.apply.wanted import KeyEntry, VersionEntry
 from control.catalog.rules import EngineWanted, VersionWanted, version_problems
 from control.checks import Problem, Refused
 from control.fleet.rules import DeploymentWanted, deployment_problems
 from control.metering.rules import CostRateWanted, PriceWanted, cost_rate_wanted, price_wanted
-from control.routes.rules import RouteWanted, TargetWanted, route_problems
 from control.states import Priority
 from control.tenancy import rules as tenancy
 from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
@@ -53,6 +53,9 @@ def key(fields: Fields, findings: Findings, owner: str) -> KeyEntry:
         project=fields.text("project", tenancy.DEFAULT_PROJECT),
         routes=fields.texts("routes"),
         expires_at=fields.instant("expires_at"),
+        endpoints=fields.texts("endpoints"),
+        networks=fields.texts("networks") or (),
+        priority=fields.text("priority", None),
         limits=_limits(fields),
         budget=_budget(fields, findings),
     )
@@ -142,28 +145,11 @@ def deployment(fields: Fields, findings: Findings) -> DeploymentWanted:
         replicas_min=least,
         replicas_max=inner.whole("max", max(least, 1)),
         node=fields.text("node", ""),
+        bucket=bucket(fields),
     )
     inner.end()
     fields.end()
     findings.add_all(fields.path, deployment_problems(wanted))
-    return wanted
-
-
-def route(fields: Fields, findings: Findings) -> RouteWanted:
-    targets = []
-    for inner in fields.items("targets"):
-        targets.append(TargetWanted(inner.required("deployment"), inner.whole("weight", 100)))
-        inner.end()
-    wanted = RouteWanted(
-        name=fields.required("name"),
-        targets=tuple(targets),
-        stop=fields.texts("stop") or (),
-        output_tokens_default=fields.whole("output_tokens_default"),
-        output_tokens_max=fields.whole("output_tokens_max"),
-        note=fields.text("note", ""),
-    )
-    fields.end()
-    findings.add_all(fields.path, route_problems(wanted))
     return wanted
 
 

@@ -8,6 +8,7 @@ from django.db.models import Count, Q
 
 from control.apply.plan import Seen, Stored
 from control.catalog.rules import EngineWanted, VersionWanted
+from control.checks import Bucket
 from control.fleet.rules import DeploymentWanted
 from control.metering.rules import CostRateWanted, PriceWanted
 from control.models import (
@@ -26,7 +27,8 @@ from control.models import (
     Version,
 )
 from control.models.sealing import digest_of, opened
-from control.routes.rules import RouteWanted, TargetWanted
+from control.routes import stored
+from control.routes.wanted import TargetWanted
 from control.states import REPLICA_LIVE, DeploymentState, KeyState
 from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
 
@@ -58,9 +60,16 @@ def _tenancy() -> Iterator[tuple[str, Seen]]:
     for row in Key.objects.filter(state=KeyState.ACTIVE).select_related("tenant", "project"):
         scope = ("key", row.pk)
         own = {"limits": limits.get(scope, none), "budget": budgets.get(scope)}
-        routes = None if row.routes is None else tuple(row.routes)
         wanted = KeyWanted(
-            row.tenant.name, row.name, row.project.name, routes, row.expires_at, **own
+            row.tenant.name,
+            row.name,
+            row.project.name,
+            routes=None if row.routes is None else tuple(row.routes),
+            expires_at=row.expires_at,
+            endpoints=None if row.endpoints is None else tuple(row.endpoints),
+            networks=tuple(row.networks),
+            priority=row.priority or None,
+            **own,
         )
         aside = row.tenant.archived_at is not None
         yield f"key {row}", Seen(wanted, archived=aside, digest=row.digest, ident=row.pk)
@@ -105,6 +114,7 @@ def _deployments() -> Iterator[tuple[str, Seen]]:
             row.replicas_min,
             row.replicas_max,
             row.node,
+            Bucket(**row.bucket) if row.bucket else None,
         )
         yield (
             f"deployment {row.name}",
@@ -121,15 +131,9 @@ def _routes() -> Iterator[tuple[str, Seen]]:
     targets = defaultdict(list)
     for target in Target.objects.select_related("deployment").order_by("pk"):
         targets[target.route_id].append(TargetWanted(target.deployment.name, target.weight))
-    for row in Route.objects.all():
-        wanted = RouteWanted(
-            row.name,
-            tuple(targets[row.pk]),
-            tuple(row.stop),
-            row.output_tokens_default,
-            row.output_tokens_max,
-            row.note,
-        )
+    for row in Route.objects.select_related("fallback"):
+        fallback = row.fallback.name if row.fallback else None
+        wanted = stored.wanted(row, targets[row.pk], fallback)
         yield f"route {row.name}", Seen(wanted, archived=row.archived_at is not None)
 
 

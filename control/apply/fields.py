@@ -72,13 +72,22 @@ class Fields:
             return int(node.text)
         return self._wrong(name, node, "a whole number", default)
 
-    def flag(self, name: str) -> bool:
+    def flag(self, name: str, default: bool = False) -> bool:
         node = self._take(name)
         if node is None:
-            return False
+            return default
         if isinstance(node, Scalar) and node.kind == "true or false":
             return node.text.lower() == "true"
-        return self._wrong(name, node, "true or false", False)
+        return self._wrong(name, node, "true or false", default)
+
+    def real(self, name: str, default: float | None = None) -> float | None:
+        """A measure, where the last binary digit does not matter."""
+        node = self._take(name)
+        if node is None:
+            return default
+        if isinstance(node, Scalar) and node.kind in ("whole number", "number"):
+            return float(node.text)
+        return self._wrong(name, node, "a number", default)
 
     def number(self, name: str, default: str | None = None) -> str | None:
         """An amount as it is written: quoted or not, it never was a float."""
@@ -101,20 +110,11 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...] | None:
         """A list of texts; None if the member is absent."""
-        node = self._take(name)
-        if node is None:
-            return None
-        if not isinstance(node, Sequence):
-            return self._wrong(name, node, "a list of texts", None)
-        found = []
-        for number, item in enumerate(node.items):
-            path = f"{self.at(name)}[{number}]"
-            self.findings.lines[path] = item.line
-            if isinstance(item, Scalar) and item.kind == "text":
-                found.append(item.text)
-            else:
-                self.findings.add(path, f"is a {item.kind}, not a text")
-        return tuple(found)
+        return self._scalars(name, "text")
+
+    def wholes(self, name: str) -> tuple[int, ...] | None:
+        found = self._scalars(name, "whole number")
+        return None if found is None else tuple(int(text) for text in found)
 
     def mapping(self, name: str) -> "Fields":
         return Fields(self._take(name), self.at(name), self.findings)
@@ -149,6 +149,22 @@ class Fields:
         for name in self.members:
             if name not in self.asked:
                 self.findings.add(self.at(name), f"is not understood; known here are {known}")
+
+    def _scalars(self, name: str, kind: str) -> tuple[str, ...] | None:
+        node = self._take(name)
+        if node is None:
+            return None
+        if not isinstance(node, Sequence):
+            return self._wrong(name, node, f"a list of {kind}s", None)
+        found = []
+        for number, item in enumerate(node.items):
+            path = f"{self.at(name)}[{number}]"
+            self.findings.lines[path] = item.line
+            if isinstance(item, Scalar) and item.kind == kind:
+                found.append(item.text)
+            else:
+                self.findings.add(path, f"is a {item.kind}, not a {kind}")
+        return tuple(found)
 
     def _plain(self, name: str) -> str | int | float | bool:
         node = self._take(name)

@@ -4,9 +4,10 @@ from dataclasses import asdict
 
 from control.apply.plan import Change
 from control.catalog.rules import VersionWanted
+from control.checks import Bucket
 from control.fleet.rules import DeploymentWanted
 from control.metering.rules import CostRateWanted, PriceWanted, per_million_text
-from control.routes.rules import RouteWanted
+from control.routes.wanted import ModerationWanted, RouteWanted, RuleWanted, TargetWanted
 from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
 
 
@@ -15,10 +16,10 @@ def fields(wanted: object) -> dict[str, object]:
 
 
 def changes(before: object | None, after: object) -> tuple[Change, ...]:
-    """Every field of what is new; the fields that differ of what is stored."""
+    """Every field that has a value of what is new; the fields that differ of what is stored."""
     new = fields(after)
     if before is None:
-        return tuple(Change(name, None, value) for name, value in new.items())
+        return tuple(Change(name, None, value) for name, value in new.items() if value is not None)
     old = fields(before)
     return tuple(
         Change(name, old.get(name), new.get(name))
@@ -40,6 +41,9 @@ def _key(wanted: KeyWanted) -> dict:
     own = {
         "project": wanted.project,
         "routes": "every route" if wanted.routes is None else list(wanted.routes),
+        "endpoints": "every endpoint" if wanted.endpoints is None else list(wanted.endpoints),
+        "networks": list(wanted.networks) or "anywhere",
+        "priority": wanted.priority and str(wanted.priority),
         "expires_at": wanted.expires_at,
     }
     return own | _ceilings(wanted.limits, wanted.budget)
@@ -67,17 +71,36 @@ def _deployment(wanted: DeploymentWanted) -> dict:
         "replicas.min": wanted.replicas_min,
         "replicas.max": wanted.replicas_max,
         "node": wanted.node,
+        "bucket": wanted.bucket and _named(wanted.bucket),
     }
 
 
 def _route(wanted: RouteWanted) -> dict:
+    plain = {name: value for name, value in vars(wanted).items() if name not in _APART}
     return {
-        "targets": {target.deployment: target.weight for target in wanted.targets},
-        "stop": list(wanted.stop),
-        "output_tokens_default": wanted.output_tokens_default,
-        "output_tokens_max": wanted.output_tokens_max,
-        "note": wanted.note,
+        "targets": _weights(wanted.targets),
+        **{f"rules[{number}]": _rule(rule) for number, rule in enumerate(wanted.rules)},
+        **{name: list(it) if isinstance(it, tuple) else it for name, it in plain.items()},
+        "bucket": wanted.bucket and _named(wanted.bucket),
+        "moderation": wanted.moderation and _named(wanted.moderation),
     }
+
+
+_APART = ("name", "targets", "rules", "bucket", "moderation")
+
+
+def _rule(rule: RuleWanted) -> dict:
+    return {name: value for name, value in vars(rule).items() if value not in (None, ())} | {
+        "targets": _weights(rule.targets)
+    }
+
+
+def _weights(targets: tuple[TargetWanted, ...]) -> dict[str, int]:
+    return {target.deployment: target.weight for target in targets}
+
+
+def _named(part: Bucket | ModerationWanted) -> dict:
+    return {name: value for name, value in vars(part).items() if value is not None}
 
 
 def _price(wanted: PriceWanted) -> dict:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from control.apply import document, entries, wanted
 from control.apply.fields import Fields, Findings
+from control.apply.route import route
 from control.apply.wanted import BadFile, Misfit, Service
 from control.checks import Problem
 
@@ -53,7 +54,7 @@ class _Reader:
             models=models,
             versions=versions,
             deployments=self.flat(root, "deployment", "name", entries.deployment),
-            routes=self.flat(root, "route", "name", entries.route),
+            routes=self.flat(root, "route", "name", route),
             prices=self.flat(root, "price", "model", entries.price),
             cost_rates=self.flat(root, "cost_rate", "device", entries.cost_rate),
             paths=self.paths,

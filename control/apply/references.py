@@ -7,6 +7,7 @@ from control.apply.wanted import Service
 from control.catalog.rules import VersionWanted
 from control.checks import Problem
 from control.fleet.rules import DeploymentWanted, external_problems
+from control.routes.rules import deployments_named, tenants_named
 from control.tenancy.rules import DEFAULT_PROJECT
 
 
@@ -82,9 +83,10 @@ def _still_serving(wanted: DeploymentWanted, stored: Stored) -> str:
 def _of_routes(service: Service, known: _Known) -> Iterator[Problem]:
     for wanted in service.routes:
         path = service.paths[f"route {wanted.name}"]
-        for number, target in enumerate(wanted.targets):
-            what = known.missing("deployment", target.deployment)
-            yield from _told(f"{path}.targets[{number}].deployment", what)
+        for place, name in deployments_named(wanted):
+            yield from _told(f"{path}.{place}", known.missing("deployment", name))
+        for place, name in tenants_named(wanted):
+            yield from _told(f"{path}.{place}", known.missing("tenant", name))
 
 
 def _of_prices(service: Service, known: _Known) -> Iterator[Problem]:

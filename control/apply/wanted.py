@@ -7,7 +7,7 @@ from control.catalog.rules import VersionWanted
 from control.checks import Problem
 from control.fleet.rules import DeploymentWanted
 from control.metering.rules import CostRateWanted, PriceWanted
-from control.routes.rules import RouteWanted
+from control.routes.wanted import RouteWanted
 from control.tenancy.rules import KeyWanted, ProjectWanted, TenantWanted
 
 

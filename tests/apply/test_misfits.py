@@ -82,7 +82,7 @@ PRICE = "prices:\n  - model: m\n    currency: USD\n    per_million: "
         ),
         (
             service("tenants: [{name: a, limits: {tokens: 5}}]"),
-            "2: tenants[0].limits.tokens: is not understood; known here are burst, ",
+            "2: tenants[0].limits.tokens: is not understood; known here are address_",
         ),
         (
             service("tenants: [{name: a, limits: {burst: 5}}]"),

@@ -8,9 +8,11 @@ import pytest
 
 from control.apply.parse import parse, read
 from control.apply.wanted import BadFile
-from control.routes.rules import RouteWanted, TargetWanted
+from control.checks import Bucket
+from control.routes.wanted import ModerationWanted, RouteWanted, RuleWanted, TargetWanted
 from control.tenancy.rules import KeyWanted, Limits
 
+PARTS = (KeyWanted, RouteWanted, TargetWanted, RuleWanted, Bucket, ModerationWanted)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -134,8 +136,8 @@ def test_the_reference_names_every_member_of_every_entry():
     text = (EXAMPLES / "service.yaml").read_text()
     members = {
         *Limits.__dataclass_fields__,
-        *(field.name for room in (KeyWanted, RouteWanted, TargetWanted) for field in fields(room)),
+        *(field.name for part in PARTS for field in fields(part)),
         *("apiVersion", "secret_env", "api_key_env", "rotate", "timezone", "priority", "memory"),
-    } - {"tenant"}
+    } - {"tenant", "input_tokens_min", "input_tokens_max"}
     assert [name for name in sorted(members) if f"{name}:" not in text] == []
     assert len(parse(text).versions) == 2
