@@ -43,6 +43,8 @@ class Limits:
     eject_seconds: float = 2
     first_byte_failures: int = 3  # in a row, before a replica is ejected
 
+    prefix_blocks: int = 2  # of 512 bytes: what a prompt is known by where routes go by prefix
+
     snapshot_age_seconds_max: float = 24 * 3600
     first_snapshot_seconds: float = 1  # before a worker listens without one
     identities_stale_seconds: float = 0.3

@@ -30,6 +30,7 @@ class Ask(msgspec.Struct):
     max_tokens: int | None
     text_bytes: int
     fields: dict[str, Any]
+    conversation: str | None = None  # what it calls the conversation that it goes on with
 
     @property
     def input_estimate(self) -> int:
@@ -65,7 +66,13 @@ def parse(endpoint: str, raw: bytes, *, depth_max: int) -> Ask:
         max_tokens=fields.pop("max_completion_tokens", limit),
         text_bytes=text_bytes,
         fields=fields,
+        conversation=_conversation(body.get("prompt_cache_key")),
     )
+
+
+def _conversation(name: Any) -> str | None:
+    """It names a cache and is no order: what is not a name is passed over."""
+    return name if isinstance(name, str) and name else None
 
 
 def _decode(raw: bytes) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from control.gateway.calls.delivery import Delivery
 from control.gateway.calls.journal import Ending, Journal
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
-from control.gateway.routing.replicas import Live
-from control.gateway.routing.rules import Full, NoneReady
+from control.gateway.routing.picks import pick_of, route_for
+from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady
 from control.gateway.shared import Shared
 from control.gateway.streams.relay import Piece
 from control.gateway.waiting import answers as waiting
@@ -38,7 +38,8 @@ class Call:
         self.id = request.id
         self.ended = False
         self._identity: Identity = request.identity
-        self.want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
+        want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
+        route, self.want = route_for(request, route, ask, want, shared.clock.wall())
         self._journal = Journal(shared, request, route.name, ask, self.want.priority)
         self._shared = shared
         self._connection = connection
@@ -47,7 +48,7 @@ class Call:
         self._holding = Holding(shared.counters, self.id, hold)
         self._max_tokens: int | None = None
         self._attempt: Attempt | None = None
-        self._tried: frozenset[int] = frozenset()
+        self._pick = pick_of(request, route, ask, self.want, shared.limits)
         self._attempts = 0
         self._waits_since: float | None = None
         self._may_retry = True
@@ -114,13 +115,8 @@ class Call:
             waited = self._shared.clock.now() - self._waits_since
             self._shared.tally.observe("wait_seconds", waited)
 
-    def _choose(self) -> Live | Full | NoneReady:
-        return self._shared.replicas.choose(
-            self._route,
-            tried=self._tried,
-            tie=int(self.id[-16:], 16),
-            want=self.want,
-        )
+    def _choose(self) -> Choice:
+        return self._shared.replicas.choose(self._route, self._pick)
 
     def _none_ready(self, none: NoneReady) -> Refusal:
         name = self._route.name
@@ -130,7 +126,8 @@ class Call:
         text = f"The model behind '{name}' is not ready yet. Please try again shortly."
         return errors.ModelLoading(text, wait_seconds=self._shared.limits.loading_retry_seconds)
 
-    def _dispatch(self, live: Live) -> None:
+    def _dispatch(self, choice: Chosen) -> None:
+        live = choice.replica
         body = wire.for_engine(
             self._ask,
             served_name=live.info.served_name,
@@ -138,7 +135,7 @@ class Call:
             max_tokens=self._max_tokens,
         )
         self._held.clear()
-        self._tried |= {live.info.id}
+        self._pick.tried |= {live.id}
         self._attempts += 1
         self._attempt = Attempt(self, self._shared, self._ask, live)
         if self._attempts > 1 or self._journal.opened(self._attempt):
@@ -190,7 +187,7 @@ class Call:
         may_retry = self._may_retry and left > 0 and not self._is_past_deadline()
         if refusal.status >= 500 and may_retry:
             choice = self._choose()
-            if isinstance(choice, Live):
+            if isinstance(choice, Chosen):
                 return self._dispatch(choice)
         return self._refuse(refusal, outcome=outcome)
 

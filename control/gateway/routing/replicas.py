@@ -4,26 +4,25 @@ from collections.abc import Callable, Mapping
 
 from control.gateway.http1.client import Pool
 from control.gateway.limits import Limits
-from control.gateway.routing import rules
-from control.gateway.routing.room import Room, batch_part
-from control.gateway.routing.rules import Candidate, Chosen, Full, NoneReady, Option
+from control.gateway.routing import keys, rules
+from control.gateway.routing.candidates import Candidate, Pick
+from control.gateway.routing.rules import Choice, Chosen, NoneReady, Option
 from control.gateway.waiting.rules import Mean, Pace, Want
 from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
-from control.states import Priority
+from control.states import Priority, RoutingPolicy
 
 READY = "ready"
 
 
-class Live:
+class Live(Candidate):
     """One launch of one engine, as calls find it. Another launch is another object."""
 
-    def __init__(self, info: ReplicaInfo, key: str, pool: Pool) -> None:
+    def __init__(self, info: ReplicaInfo, pool: Pool) -> None:
+        super().__init__(info.id, info.slots, seed=keys.replica_seed(info.deployment, info.id))
         self.info = info
-        self.key = key
+        self.key = ""
         self.pool = pool
-        self.in_flight = 0
-        self.batch_in_flight = 0  # of those
-        self.room = Room(info.kv_tokens)
+        self.room.resize(info.kv_tokens)
         self.failures = 0  # in all, of calls
         self.slow = 0  # first-byte timeouts in a row
         self.ejected_until = 0.0
@@ -38,16 +37,18 @@ class LiveReplicas:
         self._live: dict[int, Live] = {}
         self._ready: dict[str, list[Live]] = {}  # by deployment
         self._held_seconds: dict[str, Mean] = {}  # of a slot by a call, by deployment
+        self._turns: dict[str, int] = {}  # of routes that go round
 
-    def swap(self, replicas: Replicas, keys: Mapping[int, str]) -> None:
+    def swap(self, replicas: Replicas, keys_of: Mapping[int, str]) -> None:
         """A replica that stays the same launch keeps its connections and its health."""
         live: dict[int, Live] = {}
         ready: dict[str, list[Live]] = {}
         for info in replicas.replicas:
             known = self._live.get(info.id)
             if known is None or _moved(known.info, info):
-                known = Live(info, "", self._pool(info))
-            known.info, known.key = info, keys.get(info.id, "")
+                known = Live(info, self._pool(info))
+            known.info, known.key, known.capacity = info, keys_of.get(info.id, ""), info.slots
+            self._size(known)
             known.room.resize(info.kv_tokens)
             live[info.id] = known
             if info.state == READY:
@@ -59,22 +60,27 @@ class LiveReplicas:
         still = {info.deployment for info in replicas.replicas}
         self._held_seconds = {d: mean for d, mean in self._held_seconds.items() if d in still}
 
-    def choose(
-        self, route: RouteInfo, *, tried: frozenset[int], tie: int, want: Want
-    ) -> Live | Full | NoneReady:
-        """`tried` ones are not tried again."""
+    def choose(self, route: RouteInfo, pick: Pick) -> Choice:
+        """Of its targets, or else of its fallback; what was tried is not tried again."""
+        now = self._clock()
+        if route.policy == RoutingPolicy.ROUND_ROBIN:
+            pick.turn = self._turns[route.name] = self._turns.get(route.name, 0) + 1
+        ready = self._ready
         options = [
-            Option(t.deployment, t.weight, self._candidates(t.deployment, tried, want))
-            for t in route.targets
+            Option(t.deployment, t.weight, ready.get(t.deployment, ())) for t in route.targets
         ]
-        match rules.choose(options, tie):
-            case Chosen(replica_id=id_):
-                return self._live[id_]
-            case other:
-                return other
+        choice = rules.choose(options, pick, now)
+        if route.fallback is None or isinstance(choice, Chosen):
+            return choice
+        if isinstance(choice, NoneReady) or pick.tried:
+            spare = Option(route.fallback, 1, ready.get(route.fallback, ()))
+            other = rules.choose([spare], pick, now)
+            return choice if isinstance(other, NoneReady) else other
+        return choice
 
     def any_ready(self, route: RouteInfo) -> bool:
-        return any(self._ready.get(target.deployment) for target in route.targets)
+        names = [target.deployment for target in route.targets]
+        return any(self._ready.get(name) for name in (*names, route.fallback))
 
     def pace(self, route: RouteInfo) -> Pace | None:
         """Of the ends of calls while all slots of its replicas are taken; None if unknown."""
@@ -115,7 +121,9 @@ class LiveReplicas:
 
     def succeeded(self, live: Live) -> None:
         live.slow = 0
-        live.on_trial = False
+        if live.on_trial:
+            live.on_trial = False
+            self._size(live)
 
     def failed(self, live: Live, *, eject: bool) -> None:
         """`eject`: it could not be reached, or is not who it should be."""
@@ -132,6 +140,8 @@ class LiveReplicas:
     def sweep(self, now: float) -> None:
         for live in self._live.values():
             live.pool.sweep(now)
+            if live.on_trial:
+                self._size(live)
 
     def close(self) -> None:
         for live in self._live.values():
@@ -147,37 +157,14 @@ class LiveReplicas:
     def _eject(self, live: Live) -> None:
         live.ejected_until = self._clock() + self._limits.eject_seconds
         live.on_trial = True
+        self._size(live)
 
-    def _candidates(
-        self, deployment: str, tried: frozenset[int], want: Want
-    ) -> tuple[Candidate, ...]:
-        now = self._clock()
-        return tuple(
-            [
-                self._candidate(live, self._slots(live, now), want)
-                for live in self._ready.get(deployment, ())
-                if live.info.id not in tried
-            ]
-        )
-
-    def _candidate(self, live: Live, slots: int, want: Want) -> Candidate:
-        in_flight = live.in_flight
-        if in_flight < slots and not self._has_room(live, slots, want):
-            in_flight = slots  # full for this one
-        return Candidate(live.info.id, slots, in_flight)
-
-    def _has_room(self, live: Live, slots: int, want: Want) -> bool:
-        batch = want.priority is Priority.BATCH
-        if batch and live.batch_in_flight >= batch_part(slots):
-            return False
-        in_all = live.info.slots
-        return live.room.fits(want.kv_tokens, is_batch=batch, slots=slots, slots_in_all=in_all)
-
-    def _slots(self, live: Live, now: float) -> int:
-        return rules.slots_now(
+    def _size(self, live: Live) -> None:
+        """What this process may use of it now."""
+        live.slots = rules.slots_now(
             live.info.slots,
             self._processes,
-            ejected=live.ejected_until > now,
+            ejected=live.ejected_until > self._clock(),
             on_trial=live.on_trial,
         )
 

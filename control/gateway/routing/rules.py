@@ -1,58 +1,62 @@
-"""Which replica serves a call: a target by weight, then the least loaded of its replicas."""
+"""Which replica serves a call: a target by weight, then a replica by the route's policy."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from control.gateway.routing import policies
+from control.gateway.routing.candidates import Candidate, Figures, Pick
 from control.gateway.waiting.rules import Pace
 
 
-class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A replica as this process sees it. `slots` is what it may take now: 0 is none at all."""
-
-    id: int
-    slots: int
-    in_flight: int
-
-
-class Option(msgspec.Struct, frozen=True, gc=False):
+class Option(msgspec.Struct, gc=False):
     """One target of a route, with the replicas of its deployment that are ready."""
 
     deployment: str
     weight: int
-    replicas: tuple[Candidate, ...]
+    replicas: Sequence[Candidate]
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True, gc=False):
+    replica: Candidate
     deployment: str
-    replica_id: int
+    why: str
+    figures: tuple[Figures, ...]
 
 
-@dataclass(frozen=True)
-class Full:
+class Full(msgspec.Struct, frozen=True, gc=False):
     """Ready replicas exist, all their slots are taken: worth waiting for."""
 
+    figures: tuple[Figures, ...] = ()
 
-@dataclass(frozen=True)
-class NoneReady:
+
+class NoneReady(msgspec.Struct, frozen=True, gc=False):
     reason: str
+    figures: tuple[Figures, ...] = ()
 
 
-def choose(options: list[Option], tie: int) -> Chosen | Full | NoneReady:
-    """`tie` is a number by chance, at least 32 bits: it picks the target and breaks ties."""
+Choice = Chosen | Full | NoneReady
+
+
+def choose(options: Sequence[Option], pick: Pick, now: float) -> Choice:
+    """The figures of all candidates are taken down before anything moves."""
     able = [option for option in options if option.weight > 0]
-    open_ = [option for option in able if _free(option)]
+    figures = _figures(able)
+    open_ = [(option, free) for option in able if (free := _free(option.replicas, pick, now))]
     if not open_:
-        return Full() if any(_usable(option) for option in able) else NoneReady(_why_none(options))
-    option = open_[0] if len(open_) == 1 else _by_weight(open_, tie)
-    free = _free(option)
-    if len(free) == 1:
-        return Chosen(option.deployment, free[0].id)
-    least = min([replica.in_flight / replica.slots for replica in free])
-    equal = [replica for replica in free if replica.in_flight / replica.slots == least]
-    return Chosen(option.deployment, equal[(tie >> 16) % len(equal)].id)
+        if any(_worth_waiting(option, pick) for option in able):
+            return Full(figures)
+        return NoneReady(_why_none(options), figures)
+    option, free = open_[0] if len(open_) == 1 else _by_weight(open_, pick.tie)
+    replica, why = policies.choose(pick, option.replicas, free, now)
+    return Chosen(replica, option.deployment, why, figures)
+
+
+def slots_now(slots: int, processes: int, *, ejected: bool, on_trial: bool) -> int:
+    """What one gateway process may use: its share, one call to prove itself, or nothing."""
+    if ejected:
+        return 0
+    return 1 if on_trial else max(slots // processes, 1)
 
 
 def pace(sizes: Iterable[tuple[int, Pace | None]]) -> Pace | None:
@@ -71,31 +75,37 @@ def pace(sizes: Iterable[tuple[int, Pace | None]]) -> Pace | None:
     return Pace(1 / ends, spread / ends) if ends else None
 
 
-def slots_now(slots: int, processes: int, *, ejected: bool, on_trial: bool) -> int:
-    """What one gateway process may use: its share, one call to prove itself, or nothing."""
-    if ejected:
-        return 0
-    return 1 if on_trial else max(slots // processes, 1)
+def _free(replicas: Sequence[Candidate], pick: Pick, now: float) -> list[Candidate]:
+    free = [replica for replica in replicas if replica.has_room(pick)]
+    if pick.tried:
+        free = [replica for replica in free if replica.id not in pick.tried]
+    if pick.calm:
+        free = [replica for replica in free if not replica.saturated(now)]
+    return free
 
 
-def _usable(option: Option) -> list[Candidate]:
-    return [replica for replica in option.replicas if replica.slots > 0]
+def _worth_waiting(option: Option, pick: Pick) -> bool:
+    return any(r.slots > 0 and r.id not in pick.tried for r in option.replicas)
 
 
-def _free(option: Option) -> list[Candidate]:
-    return [replica for replica in option.replicas if replica.in_flight < replica.slots]
-
-
-def _by_weight(options: list[Option], tie: int) -> Option:
-    point = tie % sum(option.weight for option in options)
-    for option in options:
+def _by_weight(
+    options: list[tuple[Option, list[Candidate]]], tie: int
+) -> tuple[Option, list[Candidate]]:
+    point = tie % sum([option.weight for option, _ in options])
+    for option, free in options:
         point -= option.weight
         if point < 0:
-            return option
+            return option, free
     raise AssertionError("the weights sum to more than the point")
 
 
-def _why_none(options: list[Option]) -> str:
+def _figures(options: Sequence[Option]) -> tuple[Figures, ...]:
+    if len(options) == 1:
+        return tuple([replica.figures() for replica in options[0].replicas])
+    return tuple([replica.figures() for option in options for replica in option.replicas])
+
+
+def _why_none(options: Sequence[Option]) -> str:
     if not options:
         return "the route has no target"
     names = ", ".join(option.deployment for option in options)

@@ -1,0 +1,52 @@
+"""What one call wants of its replica, read once when it arrives."""
+
+from control.gateway.http1.request import Request
+from control.gateway.limits import Limits
+from control.gateway.routing import keys, targets
+from control.gateway.routing.candidates import Pick
+from control.gateway.waiting.rules import Want
+from control.gateway.wire import Ask
+from control.routes.snapshot import RouteInfo
+from control.states import Priority, RoutingPolicy
+
+_CONVERSATION = b"x-weir-conversation"
+
+
+def pick_of(request: Request, route: RouteInfo, ask: Ask, want: Want, limits: Limits) -> Pick:
+    return Pick(
+        tie=int(request.id[-16:], 16),
+        policy=route.policy,
+        key=_key(request, route, ask, limits) if route.policy in _KEYED else None,
+        batch=want.priority is Priority.BATCH,
+        kv_tokens=want.kv_tokens,
+    )
+
+
+def route_for(
+    request: Request, route: RouteInfo, ask: Ask, want: Want, at: float
+) -> tuple[RouteInfo, Want]:
+    """By the route's rules; `at` is the time of day, in epoch seconds."""
+    if not route.rules:
+        return route, want
+    asked = targets.Asked(
+        tenant=request.identity.tenant,
+        priority=want.priority,
+        input_tokens=ask.input_estimate,
+        hour=targets.hour_of(at),
+        headers=request.headers,
+    )
+    mine = targets.narrowed(route, asked)
+    pool = frozenset([target.deployment for target in mine.targets if target.weight > 0])
+    return mine, want._replace(pool=pool)
+
+
+_KEYED = frozenset({RoutingPolicy.PREFIX, RoutingPolicy.STICKY})
+
+
+def _key(request: Request, route: RouteInfo, ask: Ask, limits: Limits) -> int | None:
+    tenant = request.identity.tenant_id
+    if route.policy == RoutingPolicy.PREFIX:
+        salt = keys.salt_of(tenant, route.name, shared=route.shared_prefix)
+        return keys.prefix_key(ask.fields, salt, limits.prefix_blocks)
+    name = request.headers.get(_CONVERSATION) or (ask.conversation or "").encode()
+    return keys.conversation_key(name, keys.salt_of(tenant, "", shared=False)) if name else None
