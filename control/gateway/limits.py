@@ -50,3 +50,7 @@ class Limits:
     identities_stale_seconds: float = 0.3
     drain_seconds: float = 30
     refused_flush_seconds: float = 5
+
+    slow_first_token_seconds: float = 5  # calls slower than these leave a trace
+    slow_call_seconds: float = 60
+    refused_traces_per_second: int = 5  # of one process

@@ -1,21 +1,50 @@
 """What gateway workers count, and how the sum of them is written for Prometheus."""
 
 import functools
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
+PREFIX = "weir_"
+OTHER = "other"
+# A label not named here is left out: key ids, call ids and users would make a series each.
+LABELS_MAX = {
+    "tenant": 200,
+    "route": 200,
+    "deployment": 200,
+    "outcome": 20,
+    "priority": 8,
+    "code": 100,
+    "reason": 100,
+    "limit": 100,
+    "result": 20,
+    "token_class": 8,
+}
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_EDGES = {
+    "ttft_seconds": (
+        *(0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75),
+        *(1, 2, 3, 5, 7.5, 10, 20, 40, 80, 160),
+    ),
+    "tpot_seconds": (
+        *(0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075),
+        *(0.1, 0.15, 0.2, 0.3, 0.5, 1, 2.5),
+    ),
+}
 _HELP = {
-    "calls_total": ("counter", "Admitted calls that have ended, by route and outcome."),
+    "calls_total": ("counter", "Admitted calls that have ended, by how they ended."),
     "refused_total": ("counter", "Requests refused before admission, by code."),
-    "tokens_total": ("counter", "Tokens of ended calls, by route and class."),
+    "tokens_total": ("counter", "Tokens of ended calls; the classes do not overlap."),
     "ttft_seconds": ("histogram", "From a request's arrival to its first token."),
     "tpot_seconds": ("histogram", "Time for each output token after the first."),
     "retries_total": ("counter", "Requests that a client library marked as a retry."),
     "attempts_total": ("counter", "Requests sent to engines, by result."),
+    "lost_tokens_total": ("counter", "Tokens of tries that calls went on without, by reason."),
+    "traces_kept_total": ("counter", "Calls whose stages were written down, by reason."),
     "in_flight": ("gauge", "Calls that engines are working on."),
     "waiting": ("gauge", "Calls that wait for a slot, by priority."),
     "wait_seconds": ("histogram", "Wait for a slot, of the calls that had to and got one."),
@@ -27,6 +56,16 @@ _HELP = {
     "spool_events": ("gauge", "Records written and not yet shipped."),
     "workers": ("gauge", "Gateway processes that serve."),
 }
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class Buckets(NamedTuple):
+    """Names of one histogram's counters, ready to be raised."""
+
+    edges: tuple[float, ...]
+    names: tuple[str, ...]  # one more than there are edges: the last is +Inf
+    sum: str
+    count: str
 
 
 class Tally(msgspec.Struct):
@@ -36,18 +75,66 @@ class Tally(msgspec.Struct):
     gauges: dict[str, float] = {}
 
     def add(self, family: str, amount: float = 1, **labels: str) -> None:
-        name = _name(family, labels)
+        self.raise_(name_of(family, tuple(labels.items())), amount)
+
+    def raise_(self, name: str, amount: float = 1) -> None:
+        """As `add`, where the name was made before."""
         self.counters[name] = self.counters.get(name, 0) + amount
 
-    def observe(self, family: str, seconds: float) -> None:
-        at = bisect_left(SECONDS, seconds)
-        bound = str(SECONDS[at]) if at < len(SECONDS) else "+Inf"
-        self.add(f"{family}_bucket", le=bound)
-        self.add(f"{family}_sum", seconds)
-        self.add(f"{family}_count")
+    def observe(self, family: str, seconds: float, **labels: str) -> None:
+        self.put(buckets_of(family, tuple(labels.items())), seconds)
+
+    def put(self, buckets: Buckets, seconds: float) -> None:
+        """As `observe`, where the names were made before."""
+        self.raise_(buckets.names[bisect_left(buckets.edges, seconds)])
+        self.raise_(buckets.sum, seconds)
+        self.raise_(buckets.count)
 
 
-def total(tallies: Iterable[Tally]) -> Tally:
+class Bounds:
+    """The values that each label has had, first come: beyond the most there are, `other`."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, set[str]] = {label: set() for label in LABELS_MAX}
+
+    def value(self, label: str, value: str) -> str:
+        known = self._known[label]
+        if value in known or len(known) < LABELS_MAX[label]:
+            known.add(value)
+            return value
+        return OTHER
+
+    def name(self, name: str) -> str:
+        return _LABEL.sub(self._bounded, name) if "{" in name else name
+
+    def _bounded(self, found: re.Match) -> str:
+        label, value = found.groups()
+        return f'{label}="{value if label == "le" else self.value(label, value)}"'
+
+
+@functools.lru_cache(maxsize=8192)
+def name_of(family: str, labels: tuple[tuple[str, str], ...] = ()) -> str:
+    inside = _written(labels)
+    return f"{family}{{{inside}}}" if inside else family
+
+
+@functools.lru_cache(maxsize=1024)
+def buckets_of(family: str, labels: tuple[tuple[str, str], ...] = ()) -> Buckets:
+    edges = edges_of(family)
+    inside = _written(labels)
+    return Buckets(
+        edges,
+        tuple(_bucket(family, inside, bound) for bound in (*map(str, edges), "+Inf")),
+        name_of(f"{family}_sum", labels),
+        name_of(f"{family}_count", labels),
+    )
+
+
+def edges_of(family: str) -> tuple[float, ...]:
+    return _EDGES.get(family, SECONDS)
+
+
+def total(tallies: Iterable[Tally], bounds: Bounds | None = None) -> Tally:
     counters: Counter[str] = Counter()
     gauges: Counter[str] = Counter()
     ages = [0.0]
@@ -56,52 +143,81 @@ def total(tallies: Iterable[Tally]) -> Tally:
         gauges.update(tally.gauges)
         ages.append(tally.gauges.get("snapshot_age_seconds", 0.0))
     gauges["snapshot_age_seconds"] = max(ages)
-    return Tally(dict(counters), dict(gauges))
+    return Tally(_within(counters, bounds) if bounds else dict(counters), dict(gauges))
 
 
-def sum_of(counters: dict[str, float], family: str) -> float:
+def _within(counters: dict[str, float], bounds: Bounds) -> dict[str, float]:
+    """Each worker names the tenants that it met first: together they may be too many."""
+    kept: Counter[str] = Counter()
+    for name, value in counters.items():
+        kept[bounds.name(name)] += value
+    return dict(kept)
+
+
+def sum_of(counters: dict[str, float], base: str) -> float:
     """Over all labels."""
-    return sum(value for name, value in counters.items() if _family(name) == family)
+    return sum(value for name, value in counters.items() if name.partition("{")[0] == base)
 
 
 def text(tally: Tally) -> str:
     """The exposition format; buckets are stored apart and written cumulatively."""
-    values = _cumulative(tally.counters) | tally.gauges
+    by_family: dict[str, list[str]] = {}
+    for name, value in (_cumulative(tally.counters) | tally.gauges).items():
+        by_family.setdefault(_family(name), []).append(f"{PREFIX}{name} {_number(value)}")
     lines = []
     for family, (kind, meaning) in _HELP.items():
-        own = {n: v for n, v in values.items() if _family(n) == family}
-        if own:
-            lines.append(f"# HELP weir_gateway_{family} {meaning}")
-            lines.append(f"# TYPE weir_gateway_{family} {kind}")
-            lines += [f"weir_gateway_{name} {value:g}" for name, value in own.items()]
+        if own := by_family.get(family):
+            lines.append(f"# HELP {PREFIX}{family} {meaning}")
+            lines.append(f"# TYPE {PREFIX}{family} {kind}")
+            lines += own
     return "\n".join(lines) + "\n"
 
 
 def _cumulative(counters: dict[str, float]) -> dict[str, float]:
-    values = {n: v for n, v in sorted(counters.items()) if "_bucket{" not in n}
-    for family in (name for name, (kind, _) in _HELP.items() if kind == "histogram"):
-        if f"{family}_count" not in counters:
-            continue
-        sum_ = 0.0
-        for bound in (*map(str, SECONDS), "+Inf"):
-            name = _name(f"{family}_bucket", {"le": bound})
-            sum_ += counters.get(name, 0)
-            values[name] = sum_
+    values = {}
+    for name, value in sorted(counters.items()):
+        base, _, labels = name.partition("{")
+        family = base.removesuffix("_count")
+        if family != base and _kind(family) == "histogram":
+            values |= _buckets(counters, family, labels.removesuffix("}"))
+        if not base.endswith("_bucket"):
+            values[name] = value
     return values
+
+
+def _buckets(counters: dict[str, float], family: str, labels: str) -> dict[str, float]:
+    values, sum_ = {}, 0.0
+    for bound in (*map(str, edges_of(family)), "+Inf"):
+        name = _bucket(family, labels, bound)
+        sum_ += counters.get(name, 0)
+        values[name] = sum_
+    return values
+
+
+def _bucket(family: str, labels: str, bound: str) -> str:
+    return f'{family}_bucket{{{labels}{"," if labels else ""}le="{bound}"}}'
 
 
 def _family(name: str) -> str:
     base = name.partition("{")[0]
     for suffix in ("_bucket", "_sum", "_count"):
-        if base.removesuffix(suffix) in _HELP:
+        if _kind(base.removesuffix(suffix)) == "histogram":
             return base.removesuffix(suffix)
     return base
 
 
-def _name(family: str, labels: dict[str, str]) -> str:
-    return _labelled(family, tuple(labels.items())) if labels else family
+def _kind(family: str) -> str:
+    return _HELP.get(family, ("", ""))[0]
 
 
-@functools.lru_cache(maxsize=4096)
-def _labelled(family: str, labels: tuple[tuple[str, str], ...]) -> str:
-    return family + "{" + ",".join(f'{name}="{value}"' for name, value in labels) + "}"
+def _written(labels: tuple[tuple[str, str], ...]) -> str:
+    known = [(name, value) for name, value in labels if name in LABELS_MAX]
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in known)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))

@@ -8,9 +8,11 @@ from typing import Protocol
 
 from control.gateway.admission.counters import Counters
 from control.gateway.admission.strangers import Strangers
+from control.gateway.counted import Counted
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
 from control.gateway.routing.replicas import LiveReplicas
+from control.gateway.tracing import Room
 from control.gateway.waiting.queue import Waiting
 from control.metering.spool import Record, Refused
 from control.routes.snapshot import Identity
@@ -41,9 +43,13 @@ class Shared:
     replicas: LiveReplicas
     waiting: Waiting
     strangers: Strangers
+    trace_room: Room
     tally: Tally = field(default_factory=Tally)
     calls: set = field(default_factory=set)
     refused: Counter = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.counted = Counted(self.tally)
 
     def count_refused(self, identity: Identity | None, code: str) -> None:
         """Counted by tenant, key, code and minute, since a refusal is no usage event."""
@@ -74,4 +80,5 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
             addresses_max=limits.stranger_addresses,
             clock=clock.now,
         ),
+        trace_room=Room(limits.refused_traces_per_second),
     )

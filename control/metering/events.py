@@ -176,6 +176,9 @@ def content_hash(close: Close) -> str:
     """What makes two reports of a call the same. When a lost call ended is only our guess."""
     if close.outcome == Outcome.LOST:
         close = msgspec.structs.replace(close, ended_at=close.started_at)
+    if close.trace or close.flags or close.tries or close.cached_source:
+        # An older release does not know them, and may store what a newer one has written.
+        close = msgspec.structs.replace(close, trace=None, flags=(), tries=(), cached_source="")
     return hashlib.sha256(msgspec.json.encode(close)).hexdigest()
 
 

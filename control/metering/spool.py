@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from control.metering.segments import LINE_BYTES_MAX, bytes_in, claim, segments, sync_folder
+from control.telemetry.traces import Trace, Try
 
 SEGMENT_BYTES_MAX = 8 * 1024 * 1024
 SEGMENT_SECONDS_MAX = 60.0
@@ -50,8 +51,12 @@ class Progress(msgspec.Struct, tag="progress", frozen=True):
     output_tokens: int
 
 
-class Close(msgspec.Struct, tag="close", frozen=True):
-    """The end of a call, whole: an event can be made of it alone."""
+class Close(msgspec.Struct, tag="close", frozen=True, omit_defaults=True):
+    """The end of a call, whole: an event can be made of it alone.
+
+    What has a default says how the call went and changes no amount: an older release reads over
+    it, and leaves it out.
+    """
 
     call_id: str
     tenant_id: int
@@ -76,16 +81,34 @@ class Close(msgspec.Struct, tag="close", frozen=True):
     started_at: float
     first_token_at: float | None
     ended_at: float
+    cached_source: str = ""  # of cached_input_tokens, where it is not tokens_source
+    flags: tuple[str, ...] = ()
+    tries: tuple[Try, ...] = ()  # all but the last
+    trace: Trace | None = None
+
+    @property
+    def trace_id(self) -> str:
+        """A call's id is made as a trace's is: 16 bytes, the last of them chance."""
+        return self.call_id.removeprefix("req_")
 
 
-class Refused(msgspec.Struct, tag="refused", frozen=True):
-    """Refusals before admission, counted per tenant, key, code and minute (epoch seconds)."""
+class Refused(msgspec.Struct, tag="refused", frozen=True, omit_defaults=True):
+    """Refusals before admission, counted per tenant, key, code and minute (epoch seconds).
+
+    With a trace it is one of them, which is counted with the others all the same.
+    """
 
     tenant: Annotated[str, msgspec.Meta(max_length=63, pattern=NO_NUL)]
     key_id: Annotated[int, msgspec.Meta(ge=0)] | None
     code: Annotated[str, msgspec.Meta(max_length=48, pattern=NO_NUL)]
     minute: Annotated[int, msgspec.Meta(ge=0, lt=2**35)]
     count: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+    call_id: str = ""
+    route: str = ""
+    status: int = 0
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    trace: Trace | None = None
 
 
 Record = Open | Progress | Close | Refused

@@ -152,7 +152,8 @@ def test_a_call_becomes_one_event_and_moves_the_numbers(gateway, engine):
     assert event.call_id == answer.headers["x-request-id"]
     assert (event.input_tokens, event.output_tokens, event.outcome) == (7, 3, "complete")
     assert "authorization: bearer engine-secret" in engine.seen[0].head.lower()
-    line = 'weir_gateway_calls_total{route="chat",outcome="complete"} 1'
+    labels = 'route="chat",tenant="acme",outcome="complete",priority="standard"'
+    line = f"weir_calls_total{{{labels}}} 1\n"
     until(lambda: line in gateway.metrics(), "the call is counted")
     [name] = until(lambda: Store().subjects("gateway"), "a worker is heard of")
 

@@ -49,6 +49,7 @@ class Attempt:
         self._over = False
         self._kv_tokens = caller.want.kv_tokens  # that it holds of the engine's cache
         self._sent_at = self._last_byte_at = shared.clock.now()
+        self.head_at = 0.0  # the engine began to answer
 
     def send(self, body: bytes) -> None:
         info = self.live.info
@@ -65,6 +66,13 @@ class Attempt:
         )
         self._shared.replicas.took(self.live, self._caller.want)
         self._sending = self.live.pool.send(self, self._request)
+
+    @property
+    def connected_at(self) -> float:
+        """When the request went out: at once, or when there was a connection. 0.0 is not yet."""
+        if self._sending.upstream is None:
+            return 0.0
+        return self._sending.dialled_at or self._sent_at
 
     def abort(self) -> None:
         """Close the engine's connection at once, so that it stops generating."""
@@ -107,7 +115,7 @@ class Attempt:
     def on_head(self, status: int, headers: dict[bytes, bytes]) -> None:
         self.reached = True
         self._status = status
-        self._last_byte_at = self._shared.clock.now()
+        self.head_at = self._last_byte_at = self._shared.clock.now()
         is_events = headers.get(b"content-type", b"").startswith(b"text/event-stream")
         if status == 200 and self._ask.stream and is_events:
             self.reader = Reader(

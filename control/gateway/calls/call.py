@@ -40,7 +40,7 @@ class Call:
         self._identity: Identity = request.identity
         want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
         route, self.want = route_for(request, route, ask, want, shared.clock.wall())
-        self._journal = Journal(shared, request, route.name, ask, self.want.priority)
+        self._journal = Journal(shared, request, route, ask, self.want.priority)
         self._shared = shared
         self._connection = connection
         self._ask = ask
@@ -67,15 +67,18 @@ class Call:
         self._holding.take(self._on_taken, self._on_limit)
 
     def _on_limit(self, refused: Refused) -> None:
+        self._journal.decided(refused)
         self._refuse(answers.refusal_of(refused, self._route.name, self._identity))
 
     def _on_taken(self) -> None:
+        self._journal.marks.admitted_at = self._shared.clock.now()
         if not self._shared.waiting.may_go(self.want) or not self.on_turn():
             self._wait()
 
     def _wait(self) -> None:
         shared = self._shared
         decision = shared.waiting.join(self, shared.replicas.pace(self._route))
+        self._journal.decided(decision)
         if isinstance(decision, Queued):
             self._waits_since = shared.clock.now()
         else:
@@ -91,6 +94,7 @@ class Call:
             return False
         if isinstance(choice, NoneReady):
             self._shared.waiting.leave(self)
+            self._journal.decided(choice)
             self._refuse(self._none_ready(choice))
         else:
             self._shared.waiting.dispatched(self)
@@ -111,9 +115,9 @@ class Call:
         return self._shared.clock.now() >= self.want.ends_by
 
     def _note_wait(self) -> None:
+        self._journal.marks.turn_at = now = self._shared.clock.now()
         if self._waits_since is not None:
-            waited = self._shared.clock.now() - self._waits_since
-            self._shared.tally.observe("wait_seconds", waited)
+            self._shared.tally.observe("wait_seconds", now - self._waits_since)
 
     def _choose(self) -> Choice:
         return self._shared.replicas.choose(self._route, self._pick)
@@ -134,6 +138,7 @@ class Call:
             stop=self._route.stop,
             max_tokens=self._max_tokens,
         )
+        self._journal.routed(choice)
         self._held.clear()
         self._pick.tried |= {live.id}
         self._attempts += 1
@@ -179,6 +184,7 @@ class Call:
 
     def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None:
         """Try another replica, but only while the tenant has seen nothing of this one."""
+        self._journal.error = refusal.code or ""
         if self._delivery.started:
             now = self._shared.clock.now()
             self._delivery.send(errors.error_event(refusal), self._delivery.tokens, now)
@@ -188,6 +194,7 @@ class Call:
         if refusal.status >= 500 and may_retry:
             choice = self._choose()
             if isinstance(choice, Chosen):
+                self._journal.gave_up(self._attempt, refusal.code or "internal_error")
                 return self._dispatch(choice)
         return self._refuse(refusal, outcome=outcome)
 
@@ -250,12 +257,8 @@ class Call:
             self._journal.closed(
                 self._attempt,
                 Ending(
-                    outcome=outcome,
-                    status=status,
-                    attempts=self._attempts,
-                    delivered_tokens=self._delivery.tokens,
-                    first_token_at=self._first_token_at,
-                    last_token_at=self._last_token_at,
+                    *(outcome, status, self._attempts, self._delivery.tokens),
+                    *(self._first_token_at, self._last_token_at),
                 ),
             )
         self._holding.settle(self._used(outcome))
@@ -268,7 +271,7 @@ class Call:
 
     def _refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None:
         if self._attempt is None:
-            self._shared.count_refused(self._identity, refusal.code or "invalid_request")
+            self._journal.refused(refusal)
         self._connection.refuse(refusal, self._headers())
         self.end(outcome, refusal.status)
 

@@ -3,13 +3,19 @@
 import logging
 from typing import NamedTuple
 
+from control.gateway import tracing
 from control.gateway.calls.attempt import Attempt
+from control.gateway.errors import Refusal
 from control.gateway.http1.request import Request
+from control.gateway.routing.rules import Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks
+from control.gateway.tracing import Marks, Seen
 from control.gateway.wire import Ask
 from control.metering import spool
+from control.routes.snapshot import RouteInfo
 from control.states import Outcome, Priority
+from control.telemetry.traces import Trace, Try
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +35,17 @@ class Ending(NamedTuple):
 
 class Journal:
     def __init__(
-        self, shared: Shared, request: Request, route: str, ask: Ask, priority: Priority
+        self, shared: Shared, request: Request, route: RouteInfo, ask: Ask, priority: Priority
     ) -> None:
+        self.marks = Marks(shared.clock.now())
+        self.error = ""  # code of the refusal that it ended with
+        self.cached_source = ""  # what cached tokens are from, where it is not `tokens_source`
         self._shared = shared
         self._call_id = request.id
         self._priority = priority  # the one it is served with
         self._identity = request.identity
-        self._route = route
+        self._route = route.name
+        self._sample = route.sample
         self._ask = ask
         self._received_at = request.received_at
         self._started_at = shared.clock.wall()
@@ -51,6 +61,52 @@ class Journal:
         if usage and usage != self._noted:
             self._noted = usage
             self._append(spool.Progress(self._call_id, usage.input, usage.cached, usage.output))
+
+    def decided(self, decision: object) -> None:
+        """Kept as it is: most calls are not looked at, and nothing is written of it then."""
+        self.marks.decisions.append(decision)
+
+    def routed(self, choice: Chosen) -> None:
+        self.marks.routed_at = self._shared.clock.now()
+        self.marks.decisions.append(choice)
+
+    def flag(self, name: str) -> None:
+        self.marks.flags += (name,)
+
+    def gave_up(self, attempt: Attempt, why: str) -> None:
+        """The call goes on without it: what it used is nobody's but the platform's."""
+        usage, _ = attempt.tokens(Outcome.UPSTREAM_ERROR)
+        until = self._microseconds(self._shared.clock.now())
+        replica_id = attempt.live.info.id
+        self.error = ""
+        self.marks.tries.append(Try(replica_id, why, until, usage.input, usage.output))
+        tally = self._shared.tally
+        tally.add("lost_tokens_total", usage.input, reason=why, token_class="input")
+        tally.add("lost_tokens_total", usage.output, reason=why, token_class="output")
+
+    def refused(self, refusal: Refusal) -> None:
+        """No engine has seen it. So many are refused at times that only some leave a trace."""
+        shared, code = self._shared, refusal.code or "invalid_request"
+        self.error = code
+        shared.count_refused(self._identity, code)
+        now = shared.clock.now()
+        if not shared.trace_room.take(now):
+            return
+        total = now - self._received_at
+        refused = spool.Refused(
+            tenant=self._identity.tenant,
+            key_id=self._identity.key_id,
+            code=code,
+            minute=int(self._started_at) // 60 * 60,
+            count=0,  # it is counted already, with the others of its minute
+            call_id=self._call_id,
+            route=self._route,
+            status=refusal.status,
+            started_at=self._started_at,
+            ended_at=self._started_at + total,
+            trace=self._trace(tracing.REFUSED),
+        )
+        self._append(refused)
 
     def closed(self, attempt: Attempt, ending: Ending) -> None:
         usage, source = attempt.tokens(ending.outcome)
@@ -72,6 +128,10 @@ class Journal:
             tokens_source=source,
             first_token_at=self._wall(ending.first_token_at),
             ended_at=self._shared.clock.wall(),
+            cached_source=self.cached_source,
+            flags=self.marks.flags,
+            tries=tuple(self.marks.tries),
+            trace=self._trace(self._why_kept(ending), attempt, ending),
         )
         self._append(close)
         self._count(ending, usage)
@@ -101,17 +161,62 @@ class Journal:
             "started_at": self._started_at,
         }
 
+    def _why_kept(self, ending: Ending) -> str:
+        received_at, first = self._received_at, ending.first_token_at
+        seen = Seen(
+            ending.outcome,
+            ending.status,
+            first - received_at if first is not None and self._ask.stream else None,
+            self._shared.clock.now() - received_at,
+            len(self.marks.tries),
+        )
+        return tracing.why_kept(self._call_id, self._sample, seen, self._shared.limits)
+
+    def _trace(
+        self, kept: str, attempt: Attempt | None = None, ending: Ending | None = None
+    ) -> Trace | None:
+        if not kept:
+            return None
+        self._shared.tally.add("traces_kept_total", reason=kept)
+        marks = self.marks
+        ends = {
+            "read": marks.read_at,
+            "admit": marks.admitted_at,
+            "wait": marks.turn_at,
+            "route": marks.routed_at,
+            "connect": attempt.connected_at if attempt else 0.0,
+            "engine_queue": attempt.head_at if attempt else 0.0,
+            "first_token": ending.first_token_at if ending else 0.0,
+            "last_token": ending.last_token_at if ending else 0.0,
+            "settle": self._shared.clock.now(),
+        }
+        return Trace(
+            kept=kept,
+            stages={stage: self._microseconds(at) for stage, at in ends.items() if at},
+            decisions=tracing.recorded(marks.decisions),
+            error=self.error,
+        )
+
+    def _microseconds(self, at: float) -> int:
+        return round((at - self._received_at) * 1_000_000)
+
     def _wall(self, at: float | None) -> float | None:
         return None if at is None else self._started_at + at - self._received_at
 
     def _count(self, ending: Ending, usage: chunks.Usage) -> None:
-        tally, route = self._shared.tally, self._route
-        tally.add("calls_total", route=route, outcome=ending.outcome)
-        tally.add("tokens_total", usage.input, route=route, token_class="input")
-        tally.add("tokens_total", usage.output, route=route, token_class="output")
+        counted = self._shared.counted
+        names = counted.names(self._route, self._identity.tenant, self._priority)
+        tally = counted.tally
+        tally.raise_(names.calls[ending.outcome])
+        tally.raise_(names.input, usage.input - usage.cached)
+        tally.raise_(names.output, usage.output - usage.reasoning)
+        if usage.cached:
+            tally.raise_(names.cached, usage.cached)
+        if usage.reasoning:
+            tally.raise_(names.reasoning, usage.reasoning)
         if ending.first_token_at is None or not self._ask.stream:
             return
-        tally.observe("ttft_seconds", ending.first_token_at - self._received_at)
+        tally.put(names.ttft, ending.first_token_at - self._received_at)
         if usage.output > 1:
             spent = ending.last_token_at - ending.first_token_at
-            tally.observe("tpot_seconds", spent / (usage.output - 1))
+            tally.put(names.tpot, spent / (usage.output - 1))

@@ -212,19 +212,20 @@ class Pool:
         if sending.aborted:
             transport.abort()
             return
-        sending.upstream = upstream
+        sending.upstream, sending.dialled_at = upstream, self._clock()
         upstream.begin(sending.exchange, sending.request)
 
 
 class Sending:
     """A request on its way, also while the connection for it is still being made."""
 
-    __slots__ = ("aborted", "exchange", "request", "upstream")
+    __slots__ = ("aborted", "dialled_at", "exchange", "request", "upstream")
 
     def __init__(self, exchange: Exchange, request: bytes) -> None:
         self.exchange = exchange
         self.request = request
         self.upstream: Upstream | None = None
+        self.dialled_at = 0.0  # when a connection made for it was there
         self.aborted = False
 
     def abort(self) -> None:

@@ -1,0 +1,53 @@
+"""Names of what is counted of calls, made once per route, tenant and priority."""
+
+from typing import NamedTuple
+
+from control.gateway.metrics import Bounds, Buckets, Tally, buckets_of, name_of
+from control.states import Outcome
+
+_NAMES_MAX = 4096
+
+
+class Names(NamedTuple):
+    calls: dict[str, str]  # by outcome
+    input: str
+    cached: str
+    output: str
+    reasoning: str
+    ttft: Buckets
+    tpot: Buckets
+
+
+class Counted:
+    """Of one process, which has met its own tenants first."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+        self._bounds = Bounds()
+        self._names: dict[tuple[str, str, str], Names] = {}
+
+    def names(self, route: str, tenant: str, priority: str) -> Names:
+        found = self._names.get((route, tenant, priority))
+        if found is None:
+            if len(self._names) >= _NAMES_MAX:
+                self._names.clear()
+            found = self._names[route, tenant, priority] = self._made(route, tenant, priority)
+        return found
+
+    def _made(self, route: str, tenant: str, priority: str) -> Names:
+        route = self._bounds.value("route", route)
+        tenant = self._bounds.value("tenant", tenant)
+        who = (("route", route), ("tenant", tenant))
+        how = (("priority", priority),)
+        calls = {
+            str(outcome): name_of("calls_total", (*who, ("outcome", outcome), *how))
+            for outcome in Outcome
+        }
+        tokens = [
+            name_of("tokens_total", (*who, ("token_class", class_), *how))
+            for class_ in ("input", "cached_input", "output", "reasoning")
+        ]
+        where = (("route", route), *how)
+        return Names(
+            calls, *tokens, buckets_of("ttft_seconds", where), buckets_of("tpot_seconds", where)
+        )

@@ -1,0 +1,147 @@
+"""Which calls leave a trace, and what stands in it."""
+
+import msgspec
+import pytest
+
+from control.gateway import tracing
+from control.gateway.limits import Limits
+from control.gateway.routing.candidates import Candidate, EngineLoad, Figures
+from control.gateway.routing.rules import Chosen, NoneReady
+from control.gateway.tracing import Seen, is_sampled, recorded, why_kept
+from control.gateway.waiting.rules import TooLate
+from control.metering.spool import Refused, line_of
+from control.states import Outcome
+from control.telemetry.traces import STAGES
+from tests.gateway.place import chat, route
+from tests.gateway.upstream import answered, error, streamed
+
+LOW = "req_0190000000007000800000000000" + "0001"
+HIGH = "req_019000000000700080000000ffffffff"
+FINE = Seen(Outcome.COMPLETE, 200, 0.2, 1.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({}, ""),
+        ({"outcome": Outcome.TRUNCATED}, "failed"),
+        ({"outcome": Outcome.LOST}, "failed"),
+        ({"outcome": Outcome.DEADLINE, "status": 504}, "failed"),
+        ({"status": 502}, "failed"),
+        ({"status": 400}, ""),  # an engine's own refusal: the tenant's mistake
+        ({"outcome": Outcome.CLIENT_CLOSED, "status": 499}, ""),
+        ({"first_token_seconds": 5.1}, "slow"),
+        ({"first_token_seconds": None}, ""),
+        ({"total_seconds": 61}, "slow"),
+        ({"tries": 1}, "retried"),
+        ({"tries": 1, "status": 502}, "failed"),
+    ],
+)
+def test_a_call_is_kept_for_a_reason(changes, kept):
+    assert why_kept(HIGH, 0.01, FINE._replace(**changes), Limits()) == kept
+
+
+@pytest.mark.parametrize(
+    ("call_id", "share", "sampled"),
+    [(LOW, 0.01, True), (HIGH, 0.01, False), (HIGH, 1.0, True), (LOW, 0.0, False)],
+)
+def test_the_sample_is_drawn_by_the_calls_id(call_id, share, sampled):
+    assert is_sampled(call_id, share) is sampled
+    assert why_kept(call_id, share, FINE, Limits()) == ("sampled" if sampled else "")
+
+
+def test_a_decision_that_is_too_long_says_so_and_the_line_fits():
+    long = NoneReady("no", tuple(Figures(n, 1, 2, None) for n in range(1000)))
+    records = recorded([TooLate(3.5, 2.0), long, long])
+    assert records[0] == {"decision": "TooLate", "start_seconds": 3.5, "limit_seconds": 2.0}
+    assert records[1]["decision"] == "too long"
+    assert len(msgspec.json.encode(records)) < 1000
+
+
+def test_a_choice_is_told_with_the_candidates_figures_of_that_moment():
+    figures = (Figures(7, 1, 8, EngineLoad(2, 0, 0.5, 10.0, 1)),)
+    [record] = recorded([Chosen(Candidate(7, 8), "d", "least loaded", figures)])
+    assert record == {
+        "decision": "Chosen",
+        "replica": 7,
+        "deployment": "d",
+        "why": "least loaded",
+        "figures": [
+            {
+                **{"id": 7, "in_flight": 1, "slots": 8},
+                "engine": {
+                    **{"running": 2, "waiting": 0, "kv_ratio": 0.5},
+                    **{"at": 10.0, "own_in_flight": 1},
+                },
+            }
+        ],
+    }
+
+
+async def test_a_sampled_calls_stages_come_in_order(place, engines):
+    place.know(route(sample=1.0))
+    await engines(streamed("a", "b"))
+    await place.post(chat(stream=True))
+    [closed] = place.closes()
+    assert closed.trace.kept == "sampled"
+    assert tuple(closed.trace.stages) == STAGES
+    assert [one["decision"] for one in closed.trace.decisions] == ["Chosen"]
+    ends = list(closed.trace.stages.values())
+    assert ends == sorted(ends)
+    assert ends[0] >= 0
+    assert closed.trace_id == closed.call_id[4:]
+
+
+async def test_most_calls_leave_none_and_nothing_of_it_is_written(place, engines):
+    place.know(route(sample=0.0))
+    await engines(answered())
+    await place.post(chat())
+    [closed] = place.closes()
+    assert closed.trace is None
+    line = line_of(closed)
+    assert not {name for name in (b"trace", b"tries", b"flags") if name in line}
+
+
+async def test_a_second_try_is_told_with_what_the_first_one_cost(place, engines):
+    place.know(route(sample=0.0))
+    await engines(error(500))
+    await engines(answered())
+    place.push(0)
+    for _ in range(8):
+        await place.post(chat())
+    retried = [closed for closed in place.closes() if closed.attempts == 2]
+    assert retried
+    for closed in retried:
+        assert closed.trace.kept == "retried"
+        [first] = closed.tries
+        assert (first.replica_id, first.why) == (1, "upstream_error")
+        assert 0 < first.until_us <= closed.trace.stages["settle"]
+        assert closed.outcome == "complete"
+        assert closed.trace.error == ""
+
+
+async def test_a_failed_call_tells_its_error(place, engines):
+    place.know(route(sample=0.0))
+    await engines(error(500))
+    assert (await place.post(chat())).status == 502
+    [closed] = place.closes()
+    assert (closed.trace.kept, closed.trace.error) == ("failed", "upstream_error")
+
+
+async def test_a_refused_call_tells_why_and_is_counted_once(place):
+    assert (await place.post(chat())).status == 503
+    assert place.refusals() == {"model_loading": 1}
+    [traced] = [r for r in place.records() if isinstance(r, Refused) and r.trace]
+    assert (traced.route, traced.status, traced.count) == ("chat", 503, 0)
+    assert traced.trace.kept == tracing.REFUSED
+    assert traced.trace.error == "model_loading"
+    assert traced.trace.decisions[-1]["reason"]
+
+
+async def test_a_flood_of_refusals_leaves_few_traces(place):
+    for _ in range(30):
+        await place.post(chat())
+    traced = [r for r in place.records() if isinstance(r, Refused) and r.trace]
+    seconds = {int(r.ended_at) for r in traced}
+    assert len(traced) <= (len(seconds) + 1) * place.limits.refused_traces_per_second
+    assert place.refusals() == {"model_loading": 30}
