@@ -68,10 +68,15 @@ def test_a_choice_is_told_with_the_candidates_figures_of_that_moment():
         "why": "least loaded",
         "figures": [
             {
-                **{"id": 7, "in_flight": 1, "slots": 8},
+                "id": 7,
+                "in_flight": 1,
+                "slots": 8,
                 "engine": {
-                    **{"running": 2, "waiting": 0, "kv_ratio": 0.5},
-                    **{"at": 10.0, "own_in_flight": 1},
+                    "running": 2,
+                    "waiting": 0,
+                    "kv_ratio": 0.5,
+                    "at": 10.0,
+                    "own_in_flight": 1,
                 },
             }
         ],
