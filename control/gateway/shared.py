@@ -71,9 +71,7 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
         spool=spool,
         counters=Counters(redis_url, processes=processes, limits=limits, clock=clock.now),
         replicas=LiveReplicas(processes=processes, limits=limits, clock=clock.now),
-        waiting=Waiting(
-            calls_max=limits.waiting_calls, seconds_max=limits.waiting_seconds, clock=clock.now
-        ),
+        waiting=Waiting(calls_max=limits.waiting_calls, clock=clock.now),
         strangers=Strangers(
             per_minute=limits.strangers_per_minute,
             processes=processes,

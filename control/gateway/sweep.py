@@ -4,6 +4,7 @@ import logging
 
 from control.gateway.http1.listener import Listener
 from control.gateway.serve import Gateway
+from control.gateway.waiting import demand
 
 log = logging.getLogger(__name__)
 
@@ -21,5 +22,6 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
             act(now)
         except Exception:
             log.exception("something that is done each second failed")
+    demand.signal(shared.counters.valkey, shared.waiting, shared.replicas.is_ready)
     # A replica may be back from its ejection, or the snapshot's number of slots has grown.
     shared.waiting.advance()

@@ -105,6 +105,7 @@ class Running:
         self.process = subprocess.Popen(
             [sys.executable, str(settings.BASE_DIR / "manage.py"), "gateway"],
             env={
+                "WEIR_GATEWAY_LIMITS": '{"cold_start_seconds": 1}',
                 **environment,
                 "WEIR_GATEWAY_PORT": str(self.port),
                 "WEIR_METRICS_PORT": str(self.metrics_port),

@@ -7,6 +7,7 @@ from control.gateway.admission.rules import Hold, Refused, Used
 from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.delivery import Delivery
 from control.gateway.calls.journal import Ending, Journal
+from control.gateway.calls.patience import Patience
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
 from control.gateway.routing.picks import pick_of, route_for
@@ -14,7 +15,7 @@ from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady
 from control.gateway.shared import Shared
 from control.gateway.streams.relay import Piece
 from control.gateway.waiting import answers as waiting
-from control.gateway.waiting.rules import Queued, cost
+from control.gateway.waiting.rules import cost
 from control.gateway.waiting.wants import want_of
 from control.routes.snapshot import Identity, RouteInfo
 from control.states import Outcome
@@ -41,6 +42,7 @@ class Call:
         want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
         route, self.want = route_for(request, route, ask, want, shared.clock.wall())
         self._journal = Journal(shared, request, route, ask, self.want.priority)
+        self._patience = Patience(shared, route, self.want, self._journal, streams=ask.stream)
         self._shared = shared
         self._connection = connection
         self._ask = ask
@@ -50,7 +52,6 @@ class Call:
         self._attempt: Attempt | None = None
         self._pick = pick_of(request, route, ask, self.want, shared.limits)
         self._attempts = 0
-        self._waits_since: float | None = None
         self._may_retry = True
         self._held: list[Piece] = []
         self._delivery = Delivery(connection, shared.limits)
@@ -72,63 +73,39 @@ class Call:
 
     def _on_taken(self) -> None:
         self._journal.marks.admitted_at = self._shared.clock.now()
-        if not self._shared.waiting.may_go(self.want) or not self.on_turn():
-            self._wait()
-
-    def _wait(self) -> None:
-        shared = self._shared
-        decision = shared.waiting.join(self, shared.replicas.pace(self._route))
-        self._journal.decided(decision)
-        if isinstance(decision, Queued):
-            self._waits_since = shared.clock.now()
-        else:
-            shared.tally.add("refused_at_arrival_total", priority=self.want.priority)
-            self._refuse(waiting.refusal_of(decision, self._route.name))
+        if self._shared.waiting.may_go(self.want) and self.on_turn():
+            return
+        if refusal := self._patience.begin(self):
+            self._refuse(refusal)
 
     def on_turn(self) -> bool:
-        if self._is_past_deadline():
+        if self._patience.is_past_deadline():
             self.on_patience_ended()
             return True
         choice = self._choose()
         if isinstance(choice, Full):
             return False
         if isinstance(choice, NoneReady):
+            refusal = self._patience.without_replica()
+            if refusal is None:
+                return False
             self._shared.waiting.leave(self)
             self._journal.decided(choice)
-            self._refuse(self._none_ready(choice))
+            self._refuse(refusal)
         else:
             self._shared.waiting.dispatched(self)
-            self._note_wait()
+            self._patience.started()
             self._dispatch(choice)
         return True
 
     def on_patience_ended(self) -> None:
-        if self._is_past_deadline():
-            self._refuse(waiting.deadline_passed(), outcome=Outcome.DEADLINE)
-        else:
-            self.on_displaced()
+        self._refuse(*self._patience.ended())
 
     def on_displaced(self) -> None:
         self._refuse(waiting.busy(self._route.name))
 
-    def _is_past_deadline(self) -> bool:
-        return self._shared.clock.now() >= self.want.ends_by
-
-    def _note_wait(self) -> None:
-        self._journal.marks.turn_at = now = self._shared.clock.now()
-        if self._waits_since is not None:
-            self._shared.tally.observe("wait_seconds", now - self._waits_since)
-
     def _choose(self) -> Choice:
         return self._shared.replicas.choose(self._route, self._pick)
-
-    def _none_ready(self, none: NoneReady) -> Refusal:
-        name = self._route.name
-        if self._shared.replicas.any_ready(self._route):
-            text = f"No replica of '{name}' answers at the moment."
-            return errors.Overloaded(text, wait_seconds=self._shared.limits.eject_seconds)
-        text = f"The model behind '{name}' is not ready yet. Please try again shortly."
-        return errors.ModelLoading(text, wait_seconds=self._shared.limits.loading_retry_seconds)
 
     def _dispatch(self, choice: Chosen) -> None:
         live = choice.replica
@@ -190,7 +167,7 @@ class Call:
             self._delivery.send(errors.error_event(refusal), self._delivery.tokens, now)
             return self._finish(outcome)
         left = self._shared.limits.tries - self._attempts
-        may_retry = self._may_retry and left > 0 and not self._is_past_deadline()
+        may_retry = self._may_retry and left > 0 and not self._patience.is_past_deadline()
         if refusal.status >= 500 and may_retry:
             choice = self._choose()
             if isinstance(choice, Chosen):

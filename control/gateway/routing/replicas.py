@@ -82,6 +82,9 @@ class LiveReplicas:
         names = [target.deployment for target in route.targets]
         return any(self._ready.get(name) for name in (*names, route.fallback))
 
+    def is_ready(self, deployment: str) -> bool:
+        return deployment in self._ready
+
     def pace(self, route: RouteInfo) -> Pace | None:
         """Of the ends of calls while all slots of its replicas are taken; None if unknown."""
         now = self._clock()

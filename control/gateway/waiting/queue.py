@@ -118,10 +118,9 @@ class Line:
 class Waiting:
     """One line per set of deployments. Their order rotates, so that none is always asked first."""
 
-    def __init__(self, *, calls_max: int, seconds_max: float, clock: Callable[[], float]) -> None:
+    def __init__(self, *, calls_max: int, clock: Callable[[], float]) -> None:
         self._lines: OrderedDict[frozenset[str], Line] = OrderedDict()
         self._calls_max = calls_max
-        self._seconds_max = seconds_max
         self._clock = clock
         self._advancing = False
         self._again = False
@@ -144,14 +143,25 @@ class Waiting:
         rank = rules.ORDER.index(want.priority)
         return not any(line.queues[priority] for priority in rules.ORDER[: rank + 1])
 
-    def join(self, waiter: Waiter, pace: Pace | None) -> Queued | TooLate | Crowded:
-        """`pace`: that of the ends of calls while its deployments are busy, if known."""
+    def lengths(self) -> list[tuple[frozenset[str], int]]:
+        """Of the lines in which somebody waits, by what they wait for."""
+        return [(pool, line.length) for pool, line in self._lines.items() if line.length]
+
+    def join(
+        self, waiter: Waiter, pace: Pace | None, *, cold_seconds: float | None = None
+    ) -> Queued | TooLate | Crowded:
+        """`pace`: that of the ends of calls while its deployments are busy, if known.
+
+        `cold_seconds`: nothing is ready to serve it yet, and it waits so long for that.
+        """
         want, now = waiter.want, self._clock()
         line = self._line(want)
         counts, is_first = line.counts(), not line.queues[want.priority]
-        own = None if is_first else line.rhythms[want.priority].pace(now)
+        is_cold = cold_seconds is not None
+        # How turns followed each other says nothing of when a model will have been loaded.
+        own = None if is_first or is_cold else line.rhythms[want.priority].pace(now)
         start = rules.start(counts, want.priority, want.tenant, pace, own)
-        limit = min(self._seconds_max, want.ends_by - now)
+        limit = min(cold_seconds if is_cold else want.waiting_seconds, want.ends_by - now)
         if start is not None and start > limit:
             return TooLate(start, limit)
         if line.length >= self._calls_max:

@@ -28,8 +28,9 @@ _TIERS: dict[str | None, Priority] = {
 TIERS = frozenset({*_TIERS, "auto", "scale"})  # the last two are what the tenant has
 
 _SERVED = {
-    (may, tier): max(may, _TIERS.get(tier, may), key=ORDER.index)
+    (may, of_route, tier): max(may, of_route, _TIERS.get(tier, may), key=ORDER.index)
     for may in ORDER
+    for of_route in ORDER
     for tier in (None, *TIERS)
 }
 
@@ -44,6 +45,7 @@ class Want(NamedTuple):
     tenant: int
     input_tokens: int
     ends_by: float  # its deadline, by the clock of waits
+    waiting_seconds: float  # how long it waits for a slot
     kv_tokens: int = 0  # its prompt and the answer that is expected
 
 
@@ -70,9 +72,9 @@ class Crowded:
 # --- what a call asks for -------------------------------------------------------------------
 
 
-def served_priority(tenants: str, tier: str | None) -> Priority:
-    """The lower of what the tenant may and what the call asks."""
-    return _SERVED[tenants, tier]
+def served_priority(keys: str, routes: str, tier: str | None) -> Priority:
+    """The lowest of what the key may, what the route is for and what the call asks."""
+    return _SERVED[keys, routes, tier]
 
 
 def deadline_seconds(header: bytes | None, ms_max: int) -> float | None:
@@ -86,6 +88,17 @@ def deadline_seconds(header: bytes | None, ms_max: int) -> float | None:
             param="X-Deadline-Ms",
         )
     return int(text) / 1000
+
+
+def cold_seconds(
+    of_route: float | None, default: float, *, whole_seconds_max: float | None
+) -> float:
+    """How long a call waits for a model that loads; 0 is not at all.
+
+    `whole_seconds_max`: of a call that cannot be told anything before its answer is whole.
+    """
+    seconds = default if of_route is None else of_route
+    return seconds if whole_seconds_max is None else min(seconds, whole_seconds_max)
 
 
 # --- whose turn -----------------------------------------------------------------------------

@@ -12,13 +12,17 @@ def want_of(
 ) -> Want:
     """Raises a refusal if the deadline cannot be read."""
     asked = deadline_seconds(request.headers.get(b"x-deadline-ms"), limits.deadline_ms)
+    if asked is None and route.deadline_ms is not None:
+        asked = route.deadline_ms / 1000
     seconds = min(asked or limits.total_seconds, limits.total_seconds)
+    own = route.waiting_seconds
     return Want(
         pool=frozenset([target.deployment for target in route.targets if target.weight > 0]),
-        priority=served_priority(request.identity.priority, tier),
+        priority=served_priority(request.identity.priority, route.priority, tier),
         tenant=request.identity.tenant_id,
         input_tokens=hold.input_tokens,
         ends_by=request.received_at + seconds,
+        waiting_seconds=limits.waiting_seconds if own is None else own,
         kv_tokens=_kv_tokens(route, hold),
     )
 

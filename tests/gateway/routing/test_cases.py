@@ -20,6 +20,7 @@ async def test_t01_a_dead_replica_costs_no_call_and_is_ejected(tmp_path):
 
 async def test_t01_a_draining_or_unhealthy_replica_gets_no_new_call(place, engines):
     engine = await engines(answered())
+    place.know(route(cold_start_seconds=0))
     for state in ("draining", "unhealthy", "warming"):
         place.know_replicas(replica(1, engine.port, state=state))
         refused = await place.post(chat())
@@ -30,7 +31,7 @@ async def test_t01_a_draining_or_unhealthy_replica_gets_no_new_call(place, engin
 async def test_t02_unknown_is_404_and_not_ready_is_503(place):
     place.know(route(), route("other"))
     place.identities = {d: identity(routes=("chat",)) for d in place.identities}
-    place.know(route(), route("other"))
+    place.know(route(cold_start_seconds=0), route("other"))
     loading = await place.post(chat())
     assert (loading.status, loading.error["code"]) == (503, "model_loading")
     assert 0 < int(loading.headers["retry-after"]) <= 60

@@ -21,11 +21,11 @@ class Room:
         self.slots = slots
         self.went: list[str] = []
         self.now = 100.0
-        self.waiting = Waiting(calls_max=calls_max, seconds_max=10, clock=lambda: self.now)
+        self.waiting = Waiting(calls_max=calls_max, clock=lambda: self.now)
 
     def waiter(self, name: str, priority=STANDARD, tenant=1, tokens=10, **more) -> "Waiter":
         pool, ends_by = more.get("pool", "d"), more.get("ends_by", NEVER)
-        return Waiter(self, name, Want(frozenset([pool]), priority, tenant, tokens, ends_by))
+        return Waiter(self, name, Want(frozenset([pool]), priority, tenant, tokens, ends_by, 10))
 
     def join(self, name: str, *given, pace: Pace | None = None, **more) -> "Waiter":
         waiter = self.waiter(name, *given, **more)

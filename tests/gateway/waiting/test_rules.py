@@ -17,24 +17,44 @@ INTERACTIVE, STANDARD, BATCH = rules.ORDER
 
 
 @pytest.mark.parametrize(
-    ("tenants", "tier", "served"),
+    ("keys", "routes", "tier", "served"),
     [
-        ("standard", None, STANDARD),
-        ("interactive", "auto", INTERACTIVE),
-        ("batch", "auto", BATCH),
-        ("interactive", "scale", INTERACTIVE),
-        ("interactive", "default", STANDARD),
-        ("interactive", "flex", BATCH),
-        ("interactive", "priority", INTERACTIVE),
-        ("interactive", "fast", INTERACTIVE),
-        ("standard", "priority", STANDARD),
-        ("standard", "flex", BATCH),
-        ("batch", "fast", BATCH),
-        ("batch", "default", BATCH),
+        ("standard", INTERACTIVE, None, STANDARD),
+        ("interactive", INTERACTIVE, "auto", INTERACTIVE),
+        ("batch", INTERACTIVE, "auto", BATCH),
+        ("interactive", INTERACTIVE, "scale", INTERACTIVE),
+        ("interactive", INTERACTIVE, "default", STANDARD),
+        ("interactive", INTERACTIVE, "flex", BATCH),
+        ("interactive", INTERACTIVE, "priority", INTERACTIVE),
+        ("interactive", INTERACTIVE, "fast", INTERACTIVE),
+        ("standard", INTERACTIVE, "priority", STANDARD),
+        ("standard", INTERACTIVE, "flex", BATCH),
+        ("batch", INTERACTIVE, "fast", BATCH),
+        ("batch", INTERACTIVE, "default", BATCH),
+        ("interactive", "standard", None, STANDARD),
+        ("interactive", "batch", "priority", BATCH),
+        ("batch", "standard", None, BATCH),
+        ("interactive", "standard", "flex", BATCH),
     ],
 )
-def test_a_call_has_the_lower_of_what_it_may_and_what_it_asks(tenants, tier, served):
-    assert rules.served_priority(tenants, tier) is served
+def test_a_call_has_the_lowest_of_what_key_and_route_may_and_it_asks(keys, routes, tier, served):
+    assert rules.served_priority(keys, routes, tier) is served
+
+
+@pytest.mark.parametrize(
+    ("of_route", "default", "whole_max", "seconds"),
+    [
+        (None, 300, None, 300),
+        (None, 300, 55, 55),
+        (20, 300, 55, 20),
+        (600, 300, None, 600),
+        (600, 300, 55, 55),
+        (0, 300, None, 0),
+        (None, 0, 55, 0),
+    ],
+)
+def test_how_long_a_call_waits_for_a_model_that_loads(of_route, default, whole_max, seconds):
+    assert rules.cold_seconds(of_route, default, whole_seconds_max=whole_max) == seconds
 
 
 @pytest.mark.parametrize(
