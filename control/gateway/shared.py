@@ -11,6 +11,7 @@ from control.gateway.admission.strangers import Strangers
 from control.gateway.counted import Counted
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
+from control.gateway.outbox import Outbox
 from control.gateway.routing.replicas import LiveReplicas
 from control.gateway.tracing import Room
 from control.gateway.waiting.queue import Waiting
@@ -31,6 +32,8 @@ class Spool(Protocol):
 
     def append(self, record: Record) -> None: ...
 
+    def append_lines(self, lines: list[bytes]) -> int: ...
+
     def close(self) -> None: ...
 
 
@@ -39,6 +42,7 @@ class Shared:
     limits: Limits
     clock: Clock
     spool: Spool
+    outbox: Outbox
     counters: Counters
     replicas: LiveReplicas
     waiting: Waiting
@@ -69,6 +73,7 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
         limits=limits,
         clock=clock,
         spool=spool,
+        outbox=Outbox(spool),
         counters=Counters(redis_url, processes=processes, limits=limits, clock=clock.now),
         replicas=LiveReplicas(processes=processes, limits=limits, clock=clock.now),
         waiting=Waiting(calls_max=limits.waiting_calls, clock=clock.now),

@@ -165,6 +165,7 @@ class Worker:
         self._shared.replicas.close()
         self._shared.counters.close()
         self._flush_refused()
+        self._shared.outbox.flush()
         self._shared.spool.close()
 
 

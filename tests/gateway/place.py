@@ -136,6 +136,7 @@ class Place:
         self.shared.replicas.close()
         self.shared.counters.close()
         await asyncio.sleep(0)
+        self.shared.outbox.flush()
         self.spool.close()
 
     async def post(

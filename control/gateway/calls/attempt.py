@@ -4,6 +4,7 @@ from typing import Protocol
 
 from control.gateway import errors
 from control.gateway.errors import Refusal
+from control.gateway.http1.client import Sending
 from control.gateway.routing.replicas import Live
 from control.gateway.routing.room import held_tokens
 from control.gateway.shared import Shared
@@ -47,11 +48,13 @@ class Attempt:
         self._parts: list[bytes] = []
         self._bytes = 0
         self._over = False
+        self._sending: Sending | None = None
         self._kv_tokens = caller.want.kv_tokens  # that it holds of the engine's cache
         self._sent_at = self._last_byte_at = shared.clock.now()
         self.head_at = 0.0  # the engine began to answer
 
-    def send(self, body: bytes) -> None:
+    def prepare(self, body: bytes) -> None:
+        """Take a slot of the replica; `send` comes next, in the same turn of the loop."""
         info = self.live.info
         self._request = b"".join(
             [
@@ -65,6 +68,8 @@ class Attempt:
             ]
         )
         self._shared.replicas.took(self.live, self._caller.want)
+
+    def send(self) -> None:
         self._sending = self.live.pool.send(self, self._request)
 
     @property
@@ -76,10 +81,13 @@ class Attempt:
 
     def abort(self) -> None:
         """Close the engine's connection at once, so that it stops generating."""
-        if not self._over:
-            self.reached |= self._sending.upstream is not None
-            self._leave()
-            self._sending.abort()
+        if self._over:
+            return
+        sending = self._sending
+        self.reached |= sending is not None and sending.upstream is not None
+        self._leave()
+        if sending:
+            sending.abort()
 
     def pause(self, paused: bool) -> None:
         """Let the engine's bytes wait in the socket while a slow tenant's buffer is full."""

@@ -120,9 +120,16 @@ class Call:
         self._pick.tried |= {live.id}
         self._attempts += 1
         self._attempt = Attempt(self, self._shared, self._ask, live)
-        if self._attempts > 1 or self._journal.opened(self._attempt):
-            return self._attempt.send(body)
+        self._attempt.prepare(body)
+        self._journal.opened(self._attempt, self._on_opened)
+
+    def _on_opened(self, written: bool) -> None:
+        """Nothing may be sent that nobody accounts for."""
+        if written or self.ended:
+            return None if self.ended else self._attempt.send()
+        self._attempt.abort()
         self._attempt = None
+        self._shared.waiting.settled(self, 0.0)
         return self._refuse(errors.NotReady("The gateway cannot record calls.", wait_seconds=5))
 
     # --- what the engine answers ---

@@ -1,12 +1,12 @@
 """What is written down of one call: opened at dispatch, progress each second, closed once."""
 
-import logging
 from typing import NamedTuple
 
 from control.gateway import tracing
 from control.gateway.calls.attempt import Attempt
 from control.gateway.errors import Refusal
 from control.gateway.http1.request import Request
+from control.gateway.outbox import OnWritten
 from control.gateway.routing.rules import Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks
@@ -16,8 +16,6 @@ from control.metering import spool
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome, Priority
 from control.telemetry.traces import Trace, Try
-
-log = logging.getLogger(__name__)
 
 _FINISH_REASON_MAX = 32
 
@@ -50,17 +48,24 @@ class Journal:
         self._received_at = request.received_at
         self._started_at = shared.clock.wall()
         self._noted: chunks.Usage | None = None
+        self._is_open = False
 
-    def opened(self, attempt: Attempt) -> bool:
-        """False if it cannot be written: then nothing may be sent that nobody accounts for."""
+    def opened(self, attempt: Attempt, on_written: OnWritten) -> None:
+        """Once, at the first attempt; `on_written` is told at the end of the turn."""
+        if self._is_open:
+            return on_written(True)
+        self._is_open = True
         estimate = self._ask.input_estimate
-        return self._append(spool.Open(**self._identified(attempt), input_estimate=estimate))
+        record = spool.Open(**self._identified(attempt), input_estimate=estimate)
+        return self._shared.outbox.add(record, on_written)
 
     def progressed(self, attempt: Attempt) -> None:
         usage = attempt.reader.usage() if attempt.reader else None
         if usage and usage != self._noted:
             self._noted = usage
-            self._append(spool.Progress(self._call_id, usage.input, usage.cached, usage.output))
+            self._shared.outbox.add(
+                spool.Progress(self._call_id, usage.input, usage.cached, usage.output)
+            )
 
     def decided(self, decision: object) -> None:
         """Kept as it is: most calls are not looked at, and nothing is written of it then."""
@@ -106,7 +111,7 @@ class Journal:
             ended_at=self._started_at + total,
             trace=self._trace(tracing.REFUSED),
         )
-        self._append(refused)
+        shared.outbox.add(refused)
 
     def closed(self, attempt: Attempt, ending: Ending) -> None:
         usage, source = attempt.tokens(ending.outcome)
@@ -133,16 +138,8 @@ class Journal:
             tries=tuple(self.marks.tries),
             trace=self._trace(self._why_kept(ending), attempt, ending),
         )
-        self._append(close)
+        self._shared.outbox.add(close)
         self._count(ending, usage)
-
-    def _append(self, record: spool.Record) -> bool:
-        try:
-            self._shared.spool.append(record)
-        except (OSError, spool.SpoolClosed):
-            log.exception("call %s: a record is not in the spool", self._call_id)
-            return False
-        return True
 
     def _identified(self, attempt: Attempt) -> dict:
         """What open and close say alike, so that an event can be made of a close alone."""
