@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 from control.celery import app
 from control.fleet import actions as fleet
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
+from control.metering import traces
 from control.reconcile import loop
 from control.reconcile.probes import Probes
 from control.routes.builder import Builder
@@ -71,6 +72,7 @@ def roll_up_telemetry() -> None:
 def prune_telemetry() -> None:
     try:
         points.prune(timezone.now())
+        traces.prune(timezone.now())
     finally:
         connection.close()
 

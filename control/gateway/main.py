@@ -18,8 +18,9 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from control.gateway import metrics
-from control.gateway.metrics import Tally
-from control.gateway.worker import Report, spool_folder
+from control.gateway.metrics import Bounds, Tally
+from control.gateway.reports import PIPE_BYTES, Report, merged
+from control.gateway.worker import spool_folder
 from control.metering.ingest import Shipped, ship
 from control.telemetry.messages import GatewaySample
 from control.telemetry.publish import Publisher
@@ -31,7 +32,6 @@ _PUBLISH_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 _STEADY_SECONDS = 10.0  # a worker that lived so long starts again without waiting
 _BACK_OFF_SECONDS_MAX = 5.0
-_report = msgspec.json.Decoder(Report).decode
 
 
 @dataclass
@@ -69,6 +69,7 @@ class Parent:
         self._ended = threading.Event()  # the workers have; what they wrote is still shipped
         self._left = 0
         self._database_away = False
+        self._bounds = Bounds()
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -111,6 +112,7 @@ class Parent:
             [*self._argv, "--owner", child.owner],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            pipesize=PIPE_BYTES,
         )
         child.started_at = now
         threading.Thread(
@@ -136,9 +138,8 @@ class Parent:
     def _read_reports(self, child: Child, process: subprocess.Popen) -> None:
         for line in process.stdout:
             with contextlib.suppress(msgspec.DecodeError):
-                report = _report(line)
                 if child.process is process:
-                    child.report = report
+                    child.report = merged(child.report, line)
 
     def _stop_workers(self) -> None:
         running = [child.process for child in self._children if child.process]
@@ -183,7 +184,7 @@ class Parent:
     def metrics_text(self) -> str:
         tallies = [tally for child in self._children for tally in child.finished]
         tallies += [child.report.tally for child in self._children if child.report]
-        total = metrics.total(tallies)
+        total = metrics.total(tallies, self._bounds)
         total.gauges["spool_events"] = self._left
         return metrics.text(total)
 
@@ -226,10 +227,10 @@ def _sample(at: float, owner: str, report: Report, left: int) -> GatewaySample:
         waiting=int(metrics.sum_of(gauges, "waiting")),
         calls_total=int(metrics.sum_of(counters, "calls_total")),
         tokens_total=int(metrics.sum_of(counters, "tokens_total")),
-        ttft_seconds_sum=counters.get("ttft_seconds_sum", 0.0),
-        ttft_count=int(counters.get("ttft_seconds_count", 0)),
-        tpot_seconds_sum=counters.get("tpot_seconds_sum", 0.0),
-        tpot_count=int(counters.get("tpot_seconds_count", 0)),
+        ttft_seconds_sum=metrics.sum_of(counters, "ttft_seconds_sum"),
+        ttft_count=int(metrics.sum_of(counters, "ttft_seconds_count")),
+        tpot_seconds_sum=metrics.sum_of(counters, "tpot_seconds_sum"),
+        tpot_count=int(metrics.sum_of(counters, "tpot_seconds_count")),
         snapshot_age_seconds=report.snapshot_age_seconds,
         spool_events=left,
     )

@@ -11,12 +11,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import uvloop
 
 from control.gateway.http1.listener import Listener
 from control.gateway.limits import Limits
-from control.gateway.metrics import Tally
+from control.gateway.reports import Reporter
 from control.gateway.serve import Gateway
 from control.gateway.shared import Clock, shared
 from control.gateway.snapshot import Keeper, Known
@@ -61,6 +60,7 @@ class Worker:
         self._limits = limits
         self._clock = Clock()
         self._knows = asyncio.Event()
+        self._reporter = Reporter(sys.stdout.fileno())
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -129,7 +129,7 @@ class Worker:
             log.exception("refusals could not be written down")
 
     def _report(self) -> None:
-        """To the parent, which sums and publishes: one line, or none while it does not read."""
+        """To the parent, which sums and publishes."""
         gateway, calls = self._gateway, self._shared.calls
         waiting = self._shared.waiting.by_priority()
         tally = self._shared.tally
@@ -142,9 +142,7 @@ class Worker:
             "ejected_replicas": self._shared.replicas.ejected(),
             "workers": 1,
         }
-        line = msgspec.json.encode(Report(tally, gateway.snapshot_age_seconds())) + b"\n"
-        with contextlib.suppress(BlockingIOError, BrokenPipeError):
-            os.write(sys.stdout.fileno(), line)
+        self._reporter.tell(tally, gateway.snapshot_age_seconds())
 
     async def _drain(self) -> None:
         """Answer what has begun; new connections already go to other processes."""
@@ -166,14 +164,8 @@ class Worker:
         self._shared.counters.close()
         self._flush_refused()
         self._shared.outbox.flush()
+        self._report()
         self._shared.spool.close()
-
-
-class Report(msgspec.Struct):
-    """What a worker tells its parent each second."""
-
-    tally: Tally
-    snapshot_age_seconds: float | None
 
 
 def _look_for_garbage_seldom() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.db import connection, transaction
 
-from control.metering import backlog, events
+from control.metering import backlog, events, traces
 from control.metering.backlog import Batch
 from control.metering.segments import locked, owners
 from control.metering.spool import line_of
@@ -104,6 +104,7 @@ def _store(folder: Path, batch: Batch, at: datetime, step: Step) -> Shipped:
     with transaction.atomic():
         closed = events.store(batch.closes, at)
         lost = events.store(batch.lost, at)
+        traces.store(batch)
         step("stored")
         refused = _count_refusals(folder.name, batch, at)
         for name, lines in Counter(path.name for path, _ in batch.bad).items():
@@ -131,7 +132,7 @@ def _count_refusals(owner: str, batch: Batch, at: datetime) -> int:
     counted = (position.segment, position.offset)
     counts: dict[tuple, int] = {}
     for segment, offset, refused in batch.refused:
-        if (segment, offset) > counted:
+        if refused.count and (segment, offset) > counted:
             minute = datetime.fromtimestamp(refused.minute, UTC)
             name = (refused.tenant, refused.key_id, refused.code, minute)
             counts[name] = counts.get(name, 0) + refused.count

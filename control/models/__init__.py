@@ -7,7 +7,7 @@ from control.models.fleet import Device, IllegalMove, Node, Reservation
 from control.models.money import CostRate, Posting, Price, Transfer
 from control.models.replica import Replica, StateChange
 from control.models.routes import Route, SnapshotPart, Target
-from control.models.telemetry import Point, ReplicaUse
+from control.models.telemetry import CallTrace, Point, ReplicaUse
 from control.models.tenancy import QUOTA_FIELDS, Budget, Key, Project, Quota, Tenant
 from control.models.usage import RefusalCount, SpoolPosition, UsageEvent
 
@@ -15,6 +15,7 @@ __all__ = [
     "QUOTA_FIELDS",
     "AuditEntry",
     "Budget",
+    "CallTrace",
     "CatalogModel",
     "CostRate",
     "Deployment",

@@ -37,3 +37,30 @@ class ReplicaUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.replica} {self.hour:%Y-%m-%d %H}h"
+
+
+class CallTrace(models.Model):
+    """How one call went, if there was a reason to keep it; pruned by age, hence without ties."""
+
+    call_id = models.CharField(max_length=40, unique=True)
+    key_id = models.BigIntegerField()
+    route = models.CharField(max_length=96)
+    replica_id = models.BigIntegerField(null=True, blank=True)
+    priority = models.CharField(max_length=16, blank=True, default="")
+    kept = models.CharField(max_length=16)
+    outcome = models.CharField(max_length=16)
+    status = models.PositiveSmallIntegerField()
+    error = models.CharField(max_length=64, blank=True, default="")
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField()
+    stages = models.JSONField(help_text="When each ended, in microseconds from arrival")
+    decisions = models.JSONField(default=list)
+    tries = models.JSONField(default=list)
+    flags = models.JSONField(default=list)
+    link = models.CharField(max_length=64, blank=True, default="")
+
+    class Meta:
+        indexes = [models.Index(fields=["started_at", "id"], name="traces_by_start")]
+
+    def __str__(self) -> str:
+        return f"{self.call_id} ({self.kept})"
