@@ -25,6 +25,8 @@ class Limits:
     answer_bytes: int = 32 * MIB  # of an answer that is not streamed
     event_bytes: int = 4 * MIB  # of one streamed event
     tries: int = 2
+    continuations: int = 2  # of one answer, on other replicas
+    token_id_bytes: int = MIB  # kept of one answer to go on from, as text; beyond, it is not
     pooled_idle_seconds: float = 4  # engines close theirs after 5
 
     buffer_bytes: int = MIB  # per streamed call, for a tenant slower than its engine

@@ -199,15 +199,22 @@ def output_tokens(ask: Ask, room: Room) -> int | None:
 
 
 def for_engine(
-    ask: Ask, *, served_name: str, stop: tuple[str, ...], max_tokens: int | None
+    ask: Ask,
+    *,
+    served_name: str,
+    stop: tuple[str, ...],
+    max_tokens: int | None,
+    token_ids: bool = False,
 ) -> bytes:
     """The body as the engine gets it. Usage is always asked for; what the tenant did not ask for
-    is taken out again on the way back."""
+    is taken out again on the way back. `stop` are all words, the tenant's own among them."""
     body = {"model": served_name, **ask.fields}
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
     if ask.stream:
         body["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
-    if stop and "stop" not in body:
+    if stop:
         body["stop"] = stop
+    if token_ids:
+        body["return_token_ids"] = True
     return msgspec.json.encode(body)

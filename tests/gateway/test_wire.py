@@ -166,10 +166,10 @@ def test_the_engine_gets_its_own_name_and_only_judged_members():
     }
 
 
-def test_stop_words_of_the_route_are_a_default():
+def test_the_engine_gets_the_stop_words_that_were_put_together_for_it():
     assert for_engine(chat(), stop=("\n\n",))["stop"] == ["\n\n"]
-    assert for_engine(chat(stop=["x"]), stop=("\n\n",))["stop"] == ["x"]
-    assert for_engine(chat(stop=[]), stop=("\n\n",))["stop"] == []
+    assert for_engine(chat(stop=["x"]), stop=("x", "\n\n"))["stop"] == ["x", "\n\n"]
+    assert for_engine(chat(stop=["x"]), stop=())["stop"] == ["x"]
 
 
 @pytest.mark.parametrize(

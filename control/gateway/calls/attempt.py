@@ -3,12 +3,15 @@
 from typing import Protocol
 
 from control.gateway import errors
+from control.gateway.calls.plan import Plan
 from control.gateway.errors import Refusal
 from control.gateway.http1.client import Sending
 from control.gateway.routing.replicas import Live
 from control.gateway.routing.room import held_tokens
 from control.gateway.shared import Shared
-from control.gateway.streams import chunks
+from control.gateway.streams import chunks, stops
+from control.gateway.streams.continued import Continued
+from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.relay import Piece, Reader
 from control.gateway.waiting.rules import Want
 from control.gateway.wire import Ask
@@ -35,9 +38,19 @@ class Caller(Protocol):
 
 
 class Attempt:
-    def __init__(self, caller: Caller, shared: Shared, ask: Ask, live: Live) -> None:
+    """`continued` is an answer so far, which another engine was lost in."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        shared: Shared,
+        ask: Ask,
+        live: Live,
+        continued: Continued | None = None,
+    ) -> None:
         self.live = live
-        self.reader: Reader | None = None
+        self.reader: Reader | Continued | None = None
+        self._continued = continued
         self.finish_reason = ""
         self.reached = False  # the engine may have begun to work
         self._caller = caller
@@ -53,9 +66,10 @@ class Attempt:
         self._sent_at = self._last_byte_at = shared.clock.now()
         self.head_at = 0.0  # the engine began to answer
 
-    def prepare(self, body: bytes) -> None:
+    def prepare(self, plan: Plan) -> None:
         """Take a slot of the replica; `send` comes next, in the same turn of the loop."""
-        info = self.live.info
+        info, body = self.live.info, plan.body
+        self._plan = plan
         self._request = b"".join(
             [
                 b"POST %b%b HTTP/1.1\r\n" % (info.path.encode(), _PATHS[self._ask.endpoint]),
@@ -109,10 +123,11 @@ class Attempt:
 
     def tokens(self, outcome: Outcome) -> tuple[chunks.Usage, TokensSource]:
         """What the engine says, or else what came and what the prompt may have been."""
-        usage = self.reader.usage() if self.reader else self._usage
+        reader = self.reader or self._continued
+        usage = reader.usage() if reader else self._usage
         if usage:
             return usage, TokensSource.ENGINE
-        parts = self.reader.parts if self.reader else 0
+        parts = reader.parts if reader else 0
         worked = parts or (self.reached and outcome is not Outcome.UPSTREAM_ERROR)
         if worked and self._status in (0, 200):
             return chunks.Usage(self._ask.input_estimate, 0, parts, 0), TokensSource.ESTIMATED
@@ -126,12 +141,7 @@ class Attempt:
         self.head_at = self._last_byte_at = self._shared.clock.now()
         is_events = headers.get(b"content-type", b"").startswith(b"text/event-stream")
         if status == 200 and self._ask.stream and is_events:
-            self.reader = Reader(
-                include_usage=self._ask.include_usage,
-                running_usage=self._ask.running_usage,
-                choices=self._ask.choices,
-                event_bytes_max=self._shared.limits.event_bytes,
-            )
+            self.reader = self._continued or self._new_reader()
 
     def on_data(self, data: bytes) -> None:
         reader = self.reader
@@ -142,7 +152,7 @@ class Attempt:
         if pieces:
             self._caller.on_pieces(pieces)
         if (reader.done or reader.error) and not self._over:
-            self._sending.let_finish()
+            (self._sending.abort if reader.cut else self._sending.let_finish)()
             self._end_stream()
         return None
 
@@ -168,6 +178,21 @@ class Attempt:
 
     # --- what the answer means ---
 
+    def _new_reader(self) -> Reader:
+        ask, limits = self._ask, self._shared.limits
+        ids = None
+        if self._plan.token_ids:
+            shown = ask.fields.get("return_token_ids") is True
+            ids = TokenIds(limits.token_id_bytes, shown=shown)
+        return Reader(
+            include_usage=ask.include_usage,
+            running_usage=ask.running_usage,
+            choices=ask.choices,
+            event_bytes_max=limits.event_bytes,
+            token_ids=ids,
+            stops=self._plan.stops,
+        )
+
     def _collect(self, data: bytes) -> None:
         self._bytes += len(data)
         limit = self._shared.limits.answer_bytes if self._status == 200 else _ERROR_BYTES_MAX
@@ -187,6 +212,8 @@ class Attempt:
             return self._failed(errors.from_engine(*found))
         self._usage = chunks.usage_of(seen)
         self.finish_reason = (seen.choices[0].finish_reason or "") if seen.choices else ""
+        if self._plan.stops and seen.choices:
+            body = stops.cut(body, self._plan.stops)
         self._leave()
         self._shared.replicas.succeeded(self.live)
         return self._caller.on_answer(body)
@@ -197,7 +224,7 @@ class Attempt:
         if self._status in _NOT_OURS:
             return self._failed(errors.UpstreamFailed("The engine is not the one asked for."), True)
         refusal = errors.from_engine(self._status, message, code)
-        if refusal.status < 500:
+        if refusal.status < 500 and not self._continued:
             self._leave()
             self._shared.replicas.succeeded(self.live)
             return self._caller.on_refusal(refusal, Outcome.COMPLETE)
@@ -218,6 +245,8 @@ class Attempt:
     def _failed(self, refusal: Refusal, eject: bool = False) -> None:
         self._leave()
         self._shared.replicas.failed(self.live, eject=eject)
+        if self._continued:
+            refusal = errors.UpstreamFailed("The engine's answer broke off.")
         self._caller.on_refusal(refusal, Outcome.UPSTREAM_ERROR)
 
     def _time_out(self, message: str) -> None:

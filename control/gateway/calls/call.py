@@ -8,6 +8,7 @@ from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.delivery import Delivery
 from control.gateway.calls.journal import Ending, Journal
 from control.gateway.calls.patience import Patience
+from control.gateway.calls.plan import plan_of
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
 from control.gateway.routing.picks import pick_of, route_for
@@ -109,18 +110,13 @@ class Call:
 
     def _dispatch(self, choice: Chosen) -> None:
         live = choice.replica
-        body = wire.for_engine(
-            self._ask,
-            served_name=live.info.served_name,
-            stop=self._route.stop,
-            max_tokens=self._max_tokens,
-        )
+        plan = plan_of(self._ask, self._route, live.info, self._max_tokens)
         self._journal.routed(choice)
         self._held.clear()
         self._pick.tried |= {live.id}
         self._attempts += 1
         self._attempt = Attempt(self, self._shared, self._ask, live)
-        self._attempt.prepare(body)
+        self._attempt.prepare(plan)
         self._journal.opened(self._attempt, self._on_opened)
 
     def _on_opened(self, written: bool) -> None:

@@ -22,6 +22,8 @@ class Choice(msgspec.Struct):
     delta: dict[str, Any] | None = None
     text: str | None = None
     finish_reason: str | None = None
+    token_ids: msgspec.Raw = msgspec.Raw()
+    prompt_token_ids: msgspec.Raw = msgspec.Raw()  # of a completion; a chat's chunk has them
 
     def has_content(self) -> bool:
         """Anything beyond a role and the empty members that come with it: reasoning counts too."""
@@ -52,6 +54,7 @@ class Chunk(msgspec.Struct):
     choices: list[Choice] | None = None
     usage: msgspec.Raw = msgspec.Raw()
     error: Any = None
+    prompt_token_ids: msgspec.Raw = msgspec.Raw()
 
 
 _chunk = msgspec.json.Decoder(Chunk).decode

@@ -3,8 +3,10 @@
 import msgspec
 
 from control.gateway import errors
-from control.gateway.streams import chunks
+from control.gateway.streams import chunks, ids, made
+from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.sse import Event, Splitter, TooLong, event_of
+from control.gateway.streams.stops import Watch, Words
 from control.gateway.streams.tokens import Token, token_of
 from control.states import Outcome
 
@@ -24,16 +26,31 @@ class Reader:
     """
 
     def __init__(
-        self, *, include_usage: bool, running_usage: bool, choices: int, event_bytes_max: int
+        self,
+        *,
+        include_usage: bool,
+        running_usage: bool,
+        choices: int,
+        event_bytes_max: int,
+        token_ids: TokenIds | None = None,
+        stops: Words | None = None,
     ) -> None:
         self.error: errors.Refusal | None = None
         self.done = False
+        self.cut = False  # ended here by a stop word, while the engine may go on
+        self.token_ids = token_ids
         self.finished: dict[int, str] = {}  # finish reason by choice, the first one of each
         self.parts = 0  # choices with content that came, whatever they hold
         self._seen: set[int] = set()
         self._include_usage = include_usage
         self._running_usage = running_usage
         self._choices = choices
+        self._strip_ids = token_ids is not None and not token_ids.shown
+        self._watch = Watch(stops) if stops else None
+        self._stopped = False  # a choice was ended by a stop word
+        one_kind = choices == 1 and not stops and not (running_usage and self._strip_ids)
+        self._at_a_glance = one_kind  # tokens may be read without decoding
+        self._event_bytes_max = event_bytes_max
         self._splitter = Splitter(event_bytes_max)
         self._usage: chunks.Usage | None = None
         self._usage_raw: bytes | msgspec.Raw = b""
@@ -43,7 +60,7 @@ class Reader:
         self._last_chunk = b""
 
     def feed(self, data: bytes) -> list[Piece]:
-        if self._is_in_the_middle() and (token := token_of(data)):
+        if self._is_in_the_middle() and (token := token_of(data, strip_ids=self._strip_ids)):
             return [self._token(token)]
         try:
             events = self._splitter.feed(data)
@@ -61,6 +78,16 @@ class Reader:
             pieces.extend(self._ending(DONE))
         return pieces
 
+    def resume(self) -> bytes:
+        """Another engine goes on with the answer: what this one broke off in is forgotten.
+
+        Gives the last chunk, which the next ones are to be like.
+        """
+        self.error = None
+        self._splitter = Splitter(self._event_bytes_max)
+        self._splitter.feed(b": \n\n")  # begun, and between two events
+        return self._last_chunk
+
     def outcome(self) -> Outcome:
         if self.error:
             return Outcome.UPSTREAM_ERROR
@@ -69,6 +96,10 @@ class Reader:
         if whole and "abort" not in self.finished.values():
             return Outcome.COMPLETE
         return Outcome.INCOMPLETE if self.done else Outcome.TRUNCATED
+
+    @property
+    def holds_back(self) -> bool:
+        return self._watch is not None and self._watch.holds
 
     def usage(self) -> chunks.Usage | None:
         """The last snapshot; where an engine counts each choice apart, the sum of theirs."""
@@ -86,7 +117,7 @@ class Reader:
 
     def _is_in_the_middle(self) -> bool:
         """Of a stream of one choice, between two events."""
-        begun = self._choices == 1 and self._last_chunk and self._splitter.is_between
+        begun = self._at_a_glance and self._last_chunk and self._splitter.is_between
         return bool(begun) and not (self.finished or self.done or self.error)
 
     def _token(self, token: Token) -> Piece:
@@ -94,11 +125,13 @@ class Reader:
         self._last_chunk = token.data
         self._seen.add(0)
         self.parts += 1
+        if self.token_ids is not None:
+            self.token_ids.add(token.ids, thought=token.thought)
         if token.usage is None:
-            return Piece(token.without_usage, content=True)
+            return Piece(token.bare, content=True)
         self._usage, self._usage_raw = token.usage, token.usage_raw
         if not self._running_usage:
-            return Piece(token.without_usage, content=True)
+            return Piece(token.bare, content=True)
         return Piece(b"data: %b\n\n" % token.data, content=True)
 
     def _pieces(self, events: list[Event]) -> list[Piece]:
@@ -113,6 +146,9 @@ class Reader:
                 pieces.extend(self._ending(event.raw))
             elif piece := self._chunk(event):
                 pieces.append(piece)
+                if self.cut:
+                    self.done = True
+                    pieces.extend(self._ending(DONE))
         return pieces
 
     def _chunk(self, event: Event) -> Piece | None:
@@ -130,8 +166,34 @@ class Reader:
             return self._empty_chunk(event, chunk)
         self._last_chunk = event.data
         already = bool(self.finished and choices) and all(c.index in self.finished for c in choices)
+        if self.token_ids is not None and not already:
+            self.token_ids.read(chunk)
+        if self._watch is not None and choices:
+            return None if already else self._watched(chunk, event.data)
         content = self._note_choices(choices)
         return None if already else Piece(self._passed_on(event, chunk), content)
+
+    def _watched(self, chunk: chunks.Chunk, data: bytes) -> Piece | None:
+        """The chunk as far as no stop word may begin in it; the last one ends the stream."""
+        members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        choices = msgspec.json.decode(members["choices"])
+        shown = [choice for choice in choices if choice.get("index", 0) not in self.finished]
+        for choice in shown:
+            self._watch.pass_on(choice)
+            if self._strip_ids:
+                ids.drop(choice)
+        by_engine = {c.index: c.finish_reason for c in chunk.choices}
+        rewritten = msgspec.convert(shown, list[chunks.Choice])
+        self.parts += sum(c.has_content() and c.finish_reason is None for c in chunk.choices)
+        content = self._note_choices(rewritten, counted=True)
+        stopped = any(c.finish_reason and not by_engine[c.index] for c in rewritten)
+        self._stopped |= stopped
+        self.cut = self._stopped and len(self.finished) >= self._choices
+        if not self._running_usage:
+            members.pop("usage", None)
+        if self._strip_ids:
+            ids.drop(members)
+        return Piece(event_of(msgspec.json.encode(members | {"choices": shown})), content)
 
     def _note_usage(self, chunk: chunks.Chunk) -> None:
         usage = chunks.usage_of(chunk)
@@ -145,13 +207,13 @@ class Reader:
             self._per_choice = False
         self._usage, self._usage_raw = usage, chunk.usage
 
-    def _note_choices(self, choices: list[chunks.Choice] | None) -> bool:
+    def _note_choices(self, choices: list[chunks.Choice] | None, *, counted: bool = False) -> bool:
         content = choices is None
         for choice in choices or ():
             self._seen.add(choice.index)
             if choice.has_content():
                 content = True
-                self.parts += choice.finish_reason is None
+                self.parts += not counted and choice.finish_reason is None
             if choice.finish_reason is not None:
                 self.finished.setdefault(choice.index, choice.finish_reason)
         return content
@@ -166,6 +228,8 @@ class Reader:
         return None
 
     def _passed_on(self, event: Event, chunk: chunks.Chunk) -> bytes:
+        if self._strip_ids:
+            return event_of(ids.without_ids(event.data, usage=not self._running_usage))
         if not chunk.usage or self._running_usage:
             return event.raw
         data = chunks.without_member(event.data, "usage", chunk.usage)
@@ -175,15 +239,19 @@ class Reader:
         return event.raw[:start] + data + event.raw[end:]
 
     def _ending(self, done: bytes) -> list[Piece]:
+        ending = self._held_back() if self._watch is not None else []
         usage = self._usage_event
         if usage is None and self._include_usage and self._usage_raw and self._last_chunk:
-            usage = event_of(_usage_chunk(self._last_chunk, bytes(self._usage_raw)))
-        ending = [usage, done] if usage else [done]
+            usage = event_of(made.usage_chunk(self._last_chunk, self._usage_text()))
+        ending += [usage, done] if usage else [done]
         return [Piece(data, content=True) for data in ending]
 
+    def _held_back(self) -> list[bytes]:
+        """Of choices that end without a finish: it was no stop word after all."""
+        return [
+            event_of(made.text_chunk(self._last_chunk, index, text))
+            for index, text in self._watch.left()
+        ]
 
-def _usage_chunk(last: bytes, usage: bytes) -> bytes:
-    """For an engine that reports usage only beside content: the chunk the tenant asked for."""
-    members = msgspec.json.decode(last, type=dict[str, msgspec.Raw])
-    members |= {"choices": msgspec.Raw(b"[]"), "usage": msgspec.Raw(usage)}
-    return msgspec.json.encode(members)
+    def _usage_text(self) -> bytes:
+        return made.usage_text(self.usage()) if self._per_choice else bytes(self._usage_raw)

@@ -1,0 +1,46 @@
+"""What goes to one engine for a call, and what of its answer is ours to look after."""
+
+import functools
+from typing import NamedTuple
+
+from control.gateway import wire
+from control.gateway.calls import continuation
+from control.gateway.streams import stops
+from control.gateway.streams.stops import Words
+from control.gateway.wire import Ask
+from control.routes.snapshot import ReplicaInfo, RouteInfo
+
+_STOPPABLE = frozenset({"chat.completions", "completions"})
+_WORDS_MAX = 1024  # sets of stop words remembered at once
+
+
+class Plan(NamedTuple):
+    """`stops` are those no engine looks for; token ids are asked for to go on elsewhere."""
+
+    body: bytes
+    stops: Words | None = None
+    token_ids: bool = False
+
+
+def plan_of(ask: Ask, route: RouteInfo, info: ReplicaInfo, max_tokens: int | None) -> Plan:
+    asked, ours = ask.fields.get("stop"), ()
+    to_engine: tuple[str, ...] = ()
+    if (asked or route.stop) and ask.endpoint in _STOPPABLE:
+        to_engine, ours = stops.split(asked, route.stop, info.engine)
+    token_ids = continuation.asks_ids(ask, route, info.engine, to_engine)
+    body = wire.for_engine(
+        ask,
+        served_name=info.served_name,
+        stop=to_engine,
+        max_tokens=max_tokens,
+        token_ids=token_ids,
+    )
+    if not ours:
+        return Plan(body, None, token_ids)
+    included = ask.fields.get("include_stop_str_in_output") is True
+    return Plan(body, _words(ours, included), token_ids)
+
+
+@functools.lru_cache(_WORDS_MAX)
+def _words(words: tuple[str, ...], included: bool) -> Words:
+    return Words(words, included=included)
