@@ -5,7 +5,7 @@ import os
 import re
 import time
 
-from engines.stub.calls import Call, Plan, first_of
+from engines.stub.calls import Call, Plan, answer_id, first_of
 from engines.stub.chunks import DONE, Answer, encode, engine_died, error_body
 from engines.stub.counters import Counters
 from engines.stub.http import Response
@@ -31,6 +31,7 @@ def begin(call: Call, script: Script, number: str, model: str) -> Answer:
         reasoning_tokens=script.reasoning_tokens,
         include_usage=call.include_usage and script.usage != "none",
         running_usage=call.running_usage and script.usage == "running",
+        prompt_ids=call.prompt_ids,
     )
 
 
@@ -46,7 +47,15 @@ async def stream(
         thought = position < answer.reasoning_tokens
         for index in range(call.choices):
             _count(answer, counters)
-            response.write(answer.token(index, made.texts[position], finish, thought=thought))
+            token = answer.token(
+                index,
+                made.texts[position],
+                finish,
+                thought=thought,
+                id_=answer_id(call.begun + position),
+                first=position == 0,
+            )
+            response.write(token)
     if answer.include_usage:
         response.write(answer.usage_only())
     response.write(DONE)

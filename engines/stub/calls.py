@@ -8,6 +8,7 @@ from engines.stub.chunks import error_body
 from engines.stub.script import Script
 
 CHOICES_MAX = 128
+ANSWER_IDS = 1_000_000  # of an answer's first token; the others follow
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
 
@@ -28,6 +29,8 @@ class Call:
     choices: int
     tokens_max: int | None
     prompt_tokens: int
+    prompt_ids: tuple[int, ...] | None = None  # if token ids were asked for
+    begun: int = 0  # tokens of an answer that the prompt ends with already
 
     @property
     def chat(self) -> bool:
@@ -55,7 +58,30 @@ def read_call(path: str, body: bytes, served_name: str, context_tokens: int) -> 
         choices=max(1, min(int(given.get("n") or 1), CHOICES_MAX)),
         tokens_max=tokens_max,
         prompt_tokens=prompt_tokens,
+        prompt_ids=ids_of(given[wanted], prompt_tokens) if given.get("return_token_ids") else None,
+        begun=_begun(given[wanted]),
     )
+
+
+def ids_of(content: Any, count: int) -> tuple[int, ...]:
+    """Of a prompt: those it was given as, or any that no token of an answer has."""
+    if isinstance(content, list) and all(isinstance(one, int) for one in content):
+        return tuple(content)
+    return tuple(range(1, count + 1))
+
+
+def answer_id(position: int) -> int:
+    return ANSWER_IDS + position
+
+
+def _begun(content: Any) -> int:
+    """A prompt of token ids that ends with the beginning of an answer is gone on with."""
+    count = 0
+    for one in reversed(content if isinstance(content, list) else ()):
+        if not isinstance(one, int) or one < ANSWER_IDS:
+            break
+        count += 1
+    return count
 
 
 def count_tokens(content: Any) -> int:
@@ -116,12 +142,14 @@ class Plan:
 def plan_of(call: Call, script: Script, defaults: Script, context_tokens: int) -> Plan:
     words = script.text.split() if script.text is not None else None
     count = first_of(script.tokens, defaults.tokens)
-    texts = words or [f"t{number}" for number in range(1, count + 1)]
+    said = words or [f"t{number}" for number in range(1, count + 1)]
+    # Each token but the first brings the space before it, as a tokenizer's do.
+    whole = [f" {text}" if number else text for number, text in enumerate(said)]
+    texts = whole[call.begun :] or [""]
     room = max(1, context_tokens - first_of(script.prompt_tokens, call.prompt_tokens))
     limit = min(room, call.tokens_max or room)
     return Plan(
-        # Each token but the first brings the space before it, as a tokenizer's do.
-        texts=tuple(f" {text}" if number else text for number, text in enumerate(texts[:limit])),
+        texts=tuple(texts[:limit]),
         finish="length" if len(texts) > limit else "stop",
         ttft_seconds=first_of(script.ttft_seconds, defaults.ttft_seconds),
         token_seconds=first_of(script.token_seconds, defaults.token_seconds),

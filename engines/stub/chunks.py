@@ -22,6 +22,7 @@ class Answer:
     reasoning_tokens: int
     include_usage: bool
     running_usage: bool
+    prompt_ids: tuple[int, ...] | None = None  # None if no token ids are told
     made: int = 0
 
     def role(self, index: int) -> bytes:
@@ -31,12 +32,16 @@ class Answer:
             "logprobs": None,
             "finish_reason": None,
         }
-        return self._chunk([choice], {"prompt_token_ids": None, "prompt_text": None})
+        return self._chunk([choice], {"prompt_token_ids": self.prompt_ids, "prompt_text": None})
 
-    def token(self, index: int, text: str, finish: str | None, *, thought: bool) -> bytes:
+    def token(
+        self, index: int, text: str, finish: str | None, *, thought: bool, id_: int, first: bool
+    ) -> bytes:
+        ids = None if self.prompt_ids is None else [id_]
         last = {} if finish is None or self.include_usage else {"system_fingerprint": FINGERPRINT}
         if not self.chat:
-            return self._chunk([self._text_choice(index, text, finish)], last)
+            told = {"prompt_token_ids": self.prompt_ids if first else None, "token_ids": ids}
+            return self._chunk([self._text_choice(index, text, finish) | told], last)
         choice: dict[str, Any] = {
             "index": index,
             "delta": {"reasoning" if thought else "content": text},
@@ -45,7 +50,7 @@ class Answer:
         }
         if finish is not None:
             choice["stop_reason"] = None
-        return self._chunk([choice | {"token_ids": None}], last)
+        return self._chunk([choice | {"token_ids": ids}], last)
 
     def usage_only(self) -> bytes:
         usage = self._counts() | {"prompt_tokens_details": self._cached()}

@@ -72,7 +72,7 @@ class Attempt:
         self._plan = plan
         self._request = b"".join(
             [
-                b"POST %b%b HTTP/1.1\r\n" % (info.path.encode(), _PATHS[self._ask.endpoint]),
+                b"POST %b%b HTTP/1.1\r\n" % (info.path.encode(), _PATHS[plan.endpoint]),
                 b"host: %b:%d\r\n" % (info.host.encode(), info.port),
                 b"content-type: application/json\r\naccept-encoding: identity\r\n",
                 b"x-request-id: %b\r\n" % self._caller.id.encode(),
@@ -92,6 +92,12 @@ class Attempt:
         if self._sending.upstream is None:
             return 0.0
         return self._sending.dialled_at or self._sent_at
+
+    @property
+    def answer(self) -> Reader | None:
+        """The stream as far as it came, of whichever engines."""
+        reader = self.reader or self._continued
+        return reader.reader if isinstance(reader, Continued) else reader
 
     def abort(self) -> None:
         """Close the engine's connection at once, so that it stops generating."""

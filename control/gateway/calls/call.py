@@ -7,6 +7,7 @@ from control.gateway.admission.rules import Hold, Refused, Used
 from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.delivery import Delivery
 from control.gateway.calls.journal import Ending, Journal
+from control.gateway.calls.loss import Loss
 from control.gateway.calls.patience import Patience
 from control.gateway.calls.plan import plan_of
 from control.gateway.errors import Headers, Refusal
@@ -53,6 +54,7 @@ class Call:
         self._attempt: Attempt | None = None
         self._pick = pick_of(request, route, ask, self.want, shared.limits)
         self._attempts = 0
+        self._loss: Loss | None = None
         self._may_retry = True
         self._held: list[Piece] = []
         self._delivery = Delivery(connection, shared.limits)
@@ -166,6 +168,8 @@ class Call:
         """Try another replica, but only while the tenant has seen nothing of this one."""
         self._journal.error = refusal.code or ""
         if self._delivery.started:
+            if self._may_retry and self._goes_on(refusal, outcome):
+                return None
             now = self._shared.clock.now()
             self._delivery.send(errors.error_event(refusal), self._delivery.tokens, now)
             return self._finish(outcome)
@@ -177,6 +181,20 @@ class Call:
                 self._journal.gave_up(self._attempt, refusal.code or "internal_error")
                 return self._dispatch(choice)
         return self._refuse(refusal, outcome=outcome)
+
+    def _goes_on(self, refusal: Refusal, outcome: Outcome) -> bool:
+        """Another replica says the rest of an answer whose engine was lost."""
+        if self._loss is None:
+            self._loss = Loss(self, self._shared, self._ask, self._route, self._pick)
+        lost = self._attempt
+        attempt = self._loss.next(lost, outcome, refusal, self._max_tokens)
+        if attempt is None:
+            return False
+        self._journal.went_on(lost)
+        self._attempt = attempt
+        self._attempts += 1
+        self._paused = False  # its connection is another
+        return True
 
     def _finish(self, outcome: Outcome) -> None:
         """All has come from the engine; the tenant may still be reading."""

@@ -99,9 +99,11 @@ def rest_of(ask: Ask, reader: Reader, max_tokens: int | None) -> Rest | None:
     fields["stream"] = True
     if least := ask.fields.get("min_tokens"):
         fields["min_tokens"] = max(least - made, 0)
-    left = None if max_tokens is None else max(max_tokens - made, 0)
+    left = None if max_tokens is None else max_tokens - made
     if left is None:
         fields["max_tokens"] = None  # said, for a completion's default is 16
+    elif left <= 0:
+        return None  # its last token has come, only its end has not
     return Rest(msgspec.structs.replace(ask, endpoint="completions", fields=fields), left)
 
 

@@ -81,13 +81,20 @@ class Journal:
     def gave_up(self, attempt: Attempt, why: str) -> None:
         """The call goes on without it: what it used is nobody's but the platform's."""
         usage, _ = attempt.tokens(Outcome.UPSTREAM_ERROR)
+        self._lost(attempt, why, usage.input, usage.output)
+
+    def went_on(self, attempt: Attempt) -> None:
+        """Another engine takes the prompt and the answer so far as its prompt, once more."""
+        usage, _ = attempt.tokens(Outcome.UPSTREAM_ERROR)
+        self._lost(attempt, "continued", usage.input + usage.output, 0)
+
+    def _lost(self, attempt: Attempt, why: str, tokens_in: int, tokens_out: int) -> None:
         until = self._microseconds(self._shared.clock.now())
-        replica_id = attempt.live.info.id
         self.error = ""
-        self.marks.tries.append(Try(replica_id, why, until, usage.input, usage.output))
+        self.marks.tries.append(Try(attempt.live.info.id, why, until, tokens_in, tokens_out))
         tally = self._shared.tally
-        tally.add("lost_tokens_total", usage.input, reason=why, token_class="input")
-        tally.add("lost_tokens_total", usage.output, reason=why, token_class="output")
+        tally.add("lost_tokens_total", tokens_in, reason=why, token_class="input")
+        tally.add("lost_tokens_total", tokens_out, reason=why, token_class="output")
 
     def refused(self, refusal: Refusal) -> None:
         """No engine has seen it. So many are refused at times that only some leave a trace."""

@@ -17,6 +17,7 @@ _WORDS_MAX = 1024  # sets of stop words remembered at once
 class Plan(NamedTuple):
     """`stops` are those no engine looks for; token ids are asked for to go on elsewhere."""
 
+    endpoint: str
     body: bytes
     stops: Words | None = None
     token_ids: bool = False
@@ -36,9 +37,9 @@ def plan_of(ask: Ask, route: RouteInfo, info: ReplicaInfo, max_tokens: int | Non
         token_ids=token_ids,
     )
     if not ours:
-        return Plan(body, None, token_ids)
+        return Plan(ask.endpoint, body, None, token_ids)
     included = ask.fields.get("include_stop_str_in_output") is True
-    return Plan(body, _words(ours, included), token_ids)
+    return Plan(ask.endpoint, body, _words(ours, included), token_ids)
 
 
 @functools.lru_cache(_WORDS_MAX)

@@ -76,11 +76,6 @@ class Continued:
             return self._reader.feed(self._rewritten(events)) + self._reader.finish()
         return self._reader.finish()
 
-    def end_full(self) -> list[Piece]:
-        """No token is left to be made: the answer ends as one that reached its length."""
-        choice = made.choice_of(self._chat, 0, "", "length")
-        return self._reader.feed(self._event({"choices": [choice]})) + self._reader.finish()
-
     def _rewritten(self, events: list[Event]) -> bytes:
         return b"".join([self._rewrite(event) for event in events])
 

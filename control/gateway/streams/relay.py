@@ -201,7 +201,8 @@ class Reader:
             return
         if self._choices > 1 and chunk.choices and len(chunk.choices) == 1:
             # A total grows with each chunk; one that does not is of its choice alone.
-            self._per_choice |= self._usage is not None and usage.output <= self._usage.output
+            before = self._usage.output if self._usage else 0
+            self._per_choice |= 0 < usage.output <= before
             self._by_choice[chunk.choices[0].index] = usage
         elif not chunk.choices:
             self._per_choice = False

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.relay import Reader
 from control.gateway.streams.tokens import token_of
 
@@ -33,6 +34,7 @@ AT_A_GLANCE = {
     "ordinary": event(),
     "thought": event(field="reasoning"),
     "token ids": event(token_ids=None),
+    "told token ids": event(token_ids=[17, 4]),
     "no usage": event(usage=None),
     "escapes": event('a "quoted"\n\tline \\ here'),
     "other scripts": event("水位 ½"),
@@ -56,9 +58,13 @@ DECODED = {
 }
 
 
-def reader(*, running_usage: bool) -> Reader:
+def reader(*, running_usage: bool, token_ids: TokenIds | None = None) -> Reader:
     made = Reader(
-        include_usage=True, running_usage=running_usage, choices=1, event_bytes_max=100_000
+        include_usage=True,
+        running_usage=running_usage,
+        choices=1,
+        event_bytes_max=100_000,
+        token_ids=token_ids,
     )
     made.feed(event("", usage=None))
     return made
@@ -73,6 +79,36 @@ def test_whole_and_in_two_reads_it_is_the_same(data, running_usage):
     assert (whole.usage(), whole.parts) == (halves.usage(), halves.parts)
     assert (whole.finished, whole.outcome()) == (halves.finished, halves.outcome())
     assert whole.finish() == halves.finish()
+
+
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("running_usage", [False, True])
+@pytest.mark.parametrize("name", [*AT_A_GLANCE, *DECODED])
+def test_token_ids_are_kept_and_shown_alike_at_a_glance_and_decoded(name, running_usage, shown):
+    data = (AT_A_GLANCE | DECODED)[name]
+    kept = TokenIds(1000, shown=shown), TokenIds(1000, shown=shown)
+    whole, halves = (reader(running_usage=running_usage, token_ids=ids) for ids in kept)
+    [*pieces], [*others] = whole.feed(data), halves.feed(data[:9]) + halves.feed(data[9:])
+    assert [bare(piece) for piece in pieces] == [bare(piece) for piece in others]
+    assert (bytes(kept[0].made), kept[0].usable) == (bytes(kept[1].made), kept[1].usable)
+    if name == "told token ids":
+        assert (bytes(kept[0].made), kept[0].count, kept[0].usable) == (b",17,4", 2, True)
+        assert (b"token_ids" in pieces[0].data) is shown
+
+
+def bare(piece) -> object:
+    text = piece.data.removeprefix(b"data: ").strip()
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def test_more_token_ids_than_are_kept_are_none():
+    ids = TokenIds(4, shown=False)
+    for _ in range(5):
+        ids.add(b"17", thought=False)
+    assert not ids.usable
 
 
 @pytest.mark.parametrize("name", AT_A_GLANCE)
