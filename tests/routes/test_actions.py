@@ -4,12 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from control.checks import Refused, Unknown
+from control.checks import Bucket, Refused, Unknown
 from control.models import AuditEntry, SnapshotPart
 from control.routes import actions, rules
 from control.routes.compiler import compile_part
-from control.routes.rules import RouteWanted, TargetWanted
+from control.routes.wanted import RouteWanted, RuleWanted, TargetWanted
 from control.states import Part
+from control.tenancy.actions import save_tenant
+from control.tenancy.rules import TenantWanted
 from tests.fleet.rows import a_deployment
 
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -69,6 +71,41 @@ def test_a_route_is_saved_whole_and_heard_once():
 def test_a_target_must_be_there():
     with pytest.raises(Refused, match="there is no deployment 'one'"):
         actions.save_route(RouteWanted("chat", (ONE,)), **WHO)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"fallback": "three"}, "fallback: there is no deployment 'three'"),
+        (
+            {"rules": (RuleWanted((TWO, TargetWanted("three")), hours=(1, 2)),)},
+            "rules[0].targets[1].deployment: there is no deployment 'three'",
+        ),
+        (
+            {"rules": (RuleWanted((TWO,), tenants=("acme", "nobody")),)},
+            "rules[0].tenants[1]: there is no tenant 'nobody'",
+        ),
+    ],
+)
+def test_what_a_route_names_must_be_there(wanted, said):
+    a_deployment("one")
+    a_deployment("two")
+    save_tenant(TenantWanted("acme"), **WHO)
+    with pytest.raises(Refused) as refusal:
+        actions.save_route(RouteWanted("chat", (ONE,), **wanted), **WHO)
+    assert str(refusal.value) == said
+
+
+@pytest.mark.django_db
+def test_how_calls_are_treated_is_audited_and_saved_once():
+    a_deployment("one")
+    wanted = RouteWanted("chat", (ONE,), policy="sticky", bucket=Bucket(2), waiting_seconds=3)
+    actions.save_route(wanted, **WHO)
+    actions.save_route(wanted, **WHO)
+    entry = AuditEntry.objects.get()
+    assert entry.after["policy"] == "sticky"
+    assert entry.after["bucket"]["calls_per_second"] == 2
 
 
 @pytest.mark.django_db

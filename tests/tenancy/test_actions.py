@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from control.checks import Refused
-from control.models import AuditEntry, Key, Quota, SnapshotPart, Tenant
+from control.models import QUOTA_FIELDS, AuditEntry, Key, Quota, SnapshotPart, Tenant
 from control.models.sealing import derived, digest_of
 from control.routes.compiler import compile_part
 from control.states import KeyState, Part
@@ -121,6 +121,40 @@ def test_archiving_a_tenant_disables_its_keys_and_saving_restores_them(acme):
         actions.create_key(tenant="acme", name="other", **WHO)
     actions.save_tenant(TenantWanted("acme"), **WHO)
     assert list(identities().keys) == [digest_of(SECRET)]
+
+
+def test_a_key_is_for_some_endpoints_from_some_networks(acme):
+    scope = {"endpoints": ["embeddings"], "networks": ["192.0.2.0/24"]}
+    actions.create_key(tenant="acme", name="ci", **scope, **WHO)
+    [identity] = identities().keys.values()
+    assert (identity.endpoints, identity.networks) == (("embeddings",), ("192.0.2.0/24",))
+    before = version()
+    actions.change_key(KeyWanted("acme", "ci"), **WHO)
+    [identity] = identities().keys.values()
+    assert (identity.endpoints, identity.networks) == (None, ())
+    assert version() == before + 1
+
+
+@pytest.mark.parametrize(
+    ("tenants", "keys", "compiled"),
+    [
+        ("standard", None, "standard"),
+        ("standard", "batch", "batch"),
+        ("standard", "interactive", "standard"),
+        ("interactive", "standard", "standard"),
+    ],
+)
+def test_a_key_is_never_more_urgent_than_its_tenant(tenants, keys, compiled):
+    actions.save_tenant(TenantWanted("acme", priority=tenants), **WHO)
+    actions.create_key(tenant="acme", name="ci", priority=keys, **WHO)
+    [identity] = identities().keys.values()
+    assert identity.priority == compiled
+
+
+def test_every_limit_reaches_the_gateways(acme):
+    limits = Limits(**{name: number for number, name in enumerate(QUOTA_FIELDS, 1)})
+    actions.save_tenant(TenantWanted("acme", limits=limits), **WHO)
+    assert identities().scopes[f"t:{acme.pk}"].limits == limits.named
 
 
 def test_limits_of_each_scope_are_ceilings_of_their_own(acme):

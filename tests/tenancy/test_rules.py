@@ -39,6 +39,18 @@ def test_a_tenant(wanted, fields):
         (KeyWanted("acme", "ci", routes=("a", "b c")), ["routes[1]"]),
         (KeyWanted("acme", "ci", expires_at=datetime(2030, 1, 1)), ["expires_at"]),  # noqa: DTZ001 - naive on purpose
         (KeyWanted("acme", "ci", expires_at=datetime(2030, 1, 1, tzinfo=UTC)), []),
+        (KeyWanted("acme", "ci", endpoints=("models", "chat.completions")), []),
+        (KeyWanted("acme", "ci", endpoints=()), ["endpoints"]),
+        (KeyWanted("acme", "ci", endpoints=("chat",)), ["endpoints[0]"]),
+        (KeyWanted("acme", "ci", endpoints=("models", "models")), ["endpoints[1]"]),
+        (KeyWanted("acme", "ci", networks=("192.0.2.0/24", "2001:db8::/32", "::1")), []),
+        (KeyWanted("acme", "ci", networks=("192.0.2.1/24",)), ["networks[0]"]),
+        (KeyWanted("acme", "ci", networks=("::1", "home", "::1")), ["networks[1]", "networks[2]"]),
+        (KeyWanted("acme", "ci", networks=("::1",) * 65), ["networks"]),
+        (KeyWanted("acme", "ci", priority="batch"), []),
+        (KeyWanted("acme", "ci", priority=""), ["priority"]),
+        (KeyWanted("acme", "ci", limits=Limits(identical_calls=0)), ["limits.identical_calls"]),
+        (KeyWanted("acme", "ci", limits=Limits(end_user_output_tokens_per_minute=2**40)), []),
     ],
 )
 def test_a_key(wanted, fields):
