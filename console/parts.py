@@ -105,6 +105,10 @@ def models(at: datetime) -> dict:
     return {"now": at, "models": catalog.models(), "routes": routes.routes(archived=True)}
 
 
+def route(at: datetime, name: str) -> dict:
+    return {"now": at, "route": routes.route(name)}
+
+
 PARTS: dict[str, Callable[[datetime, str], dict]] = {
     "overview": overview,
     "deployments": deployments,

@@ -7,7 +7,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from console.api.base import Form, Noun, read
-from console.api.shapes import DeploymentShape, NodeShape, RouteShape
+from console.api.route_shape import RouteShape
+from console.api.shapes import DeploymentShape, NodeShape
 from console.parts import Rows
 from control.fleet import actions, facts
 from control.routes import facts as routes

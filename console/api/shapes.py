@@ -44,6 +44,13 @@ class KeyShape(serializers.Serializer):
     routes = serializers.ListField(
         child=serializers.CharField(), allow_null=True, help_text="null is every route"
     )
+    endpoints = serializers.ListField(
+        child=serializers.CharField(), allow_null=True, help_text="null is every endpoint"
+    )
+    networks = serializers.ListField(
+        child=serializers.CharField(), help_text="CIDR; none named is anywhere"
+    )
+    priority = serializers.CharField(help_text="Empty is its tenant's")
     limits = Named(child=serializers.IntegerField())
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField(allow_null=True)
@@ -78,6 +85,12 @@ class ReplicaShape(serializers.Serializer):
     ended_at = serializers.DateTimeField(allow_null=True)
 
 
+class BucketShape(serializers.Serializer):
+    calls_per_second = serializers.FloatField(allow_null=True)
+    tokens_per_second = serializers.FloatField(allow_null=True)
+    burst_seconds = serializers.FloatField()
+
+
 class StandingShape(serializers.Serializer):
     state = serializers.CharField()
     reason = serializers.CharField()
@@ -95,31 +108,11 @@ class DeploymentShape(serializers.Serializer):
     replicas_min = serializers.IntegerField()
     replicas_max = serializers.IntegerField()
     node = serializers.CharField()
+    bucket = BucketShape(allow_null=True)
     note = serializers.CharField()
     standing = StandingShape()
     created_at = serializers.DateTimeField()
     replicas = ReplicaShape(many=True)
-
-
-class TargetShape(serializers.Serializer):
-    deployment = serializers.CharField()
-    deployment_state = serializers.CharField()
-    model = serializers.CharField()
-    version = serializers.CharField()
-    weight = serializers.IntegerField()
-    ready_replicas = serializers.IntegerField()
-
-
-class RouteShape(serializers.Serializer):
-    name = serializers.CharField()
-    note = serializers.CharField()
-    stop = serializers.ListField(child=serializers.CharField())
-    output_tokens_default = serializers.IntegerField(allow_null=True)
-    output_tokens_max = serializers.IntegerField(allow_null=True)
-    ready_replicas = serializers.IntegerField()
-    targets = TargetShape(many=True)
-    created_at = serializers.DateTimeField()
-    archived_at = serializers.DateTimeField(allow_null=True)
 
 
 class DeviceShape(serializers.Serializer):

@@ -12,7 +12,13 @@ from console.api.shapes import KeyShape, NewKeyShape, TenantShape
 from console.parts import Rows
 from control.states import Priority
 from control.tenancy import actions, facts
-from control.tenancy.rules import DEFAULT_PROJECT, BudgetWanted, Limits, TenantWanted
+from control.tenancy.rules import (
+    DEFAULT_PROJECT,
+    ENDPOINTS,
+    BudgetWanted,
+    Limits,
+    TenantWanted,
+)
 
 LARGEST = MaxValueValidator(2**63 - 1)
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
@@ -50,6 +56,16 @@ class KeyForm(Form):
         default=None, allow_null=True, help_text="32 to 256 characters; without it one is made"
     )
     routes = serializers.ListField(child=serializers.CharField(), default=None, allow_null=True)
+    endpoints = serializers.ListField(
+        child=serializers.ChoiceField(ENDPOINTS), default=None, allow_null=True
+    )
+    networks = serializers.ListField(child=serializers.CharField(), default=())
+    priority = serializers.ChoiceField(
+        [str(one) for one in Priority],
+        default=None,
+        allow_null=True,
+        help_text="The most urgent of its calls; null is its tenant's",
+    )
     expires_at = serializers.DateTimeField(default=None, allow_null=True)
 
 

@@ -12,8 +12,9 @@ from console.access import who
 from console.parts import Rows
 from control.checks import Refused
 from control.routes import facts as routes
+from control.states import Priority
 from control.tenancy import actions, facts
-from control.tenancy.rules import DEFAULT_PROJECT
+from control.tenancy.rules import DEFAULT_PROJECT, ENDPOINTS
 
 ROWS = 50
 
@@ -23,6 +24,13 @@ class KeyForm(forms.Form):
     name = forms.CharField(max_length=63)
     project = forms.CharField(max_length=63, required=False)
     routes = forms.MultipleChoiceField(required=False)
+    endpoints = forms.MultipleChoiceField(
+        choices=[(name, name) for name in ENDPOINTS], required=False
+    )
+    networks = forms.CharField(max_length=4000, required=False)
+    priority = forms.ChoiceField(
+        choices=[("", "as its tenant"), *((name, name) for name in Priority)], required=False
+    )
     expires_at = forms.DateTimeField(required=False)
 
     def __init__(self, *args, **kwargs):
@@ -64,9 +72,13 @@ def _create(form: KeyForm, request: HttpRequest):
             project=wanted["project"] or DEFAULT_PROJECT,
             expires_at=wanted["expires_at"],
             routes=wanted["routes"] or None,
+            endpoints=wanted["endpoints"] or None,
+            networks=wanted["networks"].replace(",", " ").split(),
+            priority=wanted["priority"] or None,
             **who(request),
         )
     except Refused as refusal:
         for problem in refusal.problems:
-            form.add_error(problem.field if problem.field in form.fields else None, problem.what)
+            field = problem.field.partition("[")[0]
+            form.add_error(field if field in form.fields else None, problem.what)
     return None

@@ -1,6 +1,6 @@
 """Models: the catalogue, its immutable versions, and the routes that lead to them."""
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -11,3 +11,11 @@ from console import parts
 @require_safe
 def show(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/models.html", parts.models(timezone.now()))
+
+
+@require_safe
+def route(request: HttpRequest, name: str) -> HttpResponse:
+    context = parts.route(timezone.now(), name)
+    if context["route"] is None:
+        raise Http404(f"There is no route {name}.")
+    return render(request, "pages/route.html", context)

@@ -101,6 +101,7 @@ class DeploymentFacts:
     replicas_min: int
     replicas_max: int
     node: str
+    bucket: dict[str, float] | None
     note: str
     launch_after: datetime | None
     created_at: datetime
@@ -265,6 +266,7 @@ def _deployment(row: Deployment, replicas: tuple[ReplicaFacts, ...]) -> Deployme
         replicas_min=row.replicas_min,
         replicas_max=row.replicas_max,
         node=row.node,
+        bucket=row.bucket,
         note=row.note,
         launch_after=row.launch_after,
         created_at=row.created_at,

@@ -7,6 +7,8 @@ from datetime import datetime
 from django.db.models import F
 
 from control.models import Replica, Route, Target
+from control.routes import stored
+from control.routes.wanted import RouteWanted, TargetWanted
 from control.states import ReplicaState
 
 ROWS_MAX = 1000
@@ -24,14 +26,20 @@ class TargetFacts:
 
 @dataclass(frozen=True)
 class RouteFacts:
-    name: str
-    note: str
-    stop: tuple[str, ...]
-    output_tokens_default: int | None
-    output_tokens_max: int | None
+    """What is wanted of a route, and where its targets stand."""
+
+    wanted: RouteWanted
     targets: tuple[TargetFacts, ...]
     created_at: datetime
     archived_at: datetime | None
+
+    @property
+    def name(self) -> str:
+        return self.wanted.name
+
+    @property
+    def note(self) -> str:
+        return self.wanted.note
 
     @property
     def ready_replicas(self) -> int:
@@ -42,8 +50,13 @@ class RouteFacts:
         return tuple(dict.fromkeys(target.model for target in self.targets))
 
 
-def routes(*, archived: bool = False, first: int = 0, count: int = ROWS_MAX) -> list[RouteFacts]:
-    rows = Route.objects.order_by(F("archived_at").asc(nulls_first=True), "name")
+def routes(
+    *, name: str | None = None, archived: bool = False, first: int = 0, count: int = ROWS_MAX
+) -> list[RouteFacts]:
+    rows = Route.objects.select_related("fallback")
+    rows = rows.order_by(F("archived_at").asc(nulls_first=True), "name")
+    if name is not None:
+        rows = rows.filter(name=name)
     if not archived:
         rows = rows.filter(archived_at=None)
     found = list(rows[first : first + min(count, ROWS_MAX)])
@@ -67,6 +80,11 @@ def routes(*, archived: bool = False, first: int = 0, count: int = ROWS_MAX) -> 
     return [_route(route, tuple(targets[route.pk])) for route in found]
 
 
+def route(name: str) -> RouteFacts | None:
+    """Also one from the archive."""
+    return next(iter(routes(name=name, archived=True, count=1)), None)
+
+
 def route_names() -> list[str]:
     """Those in force, for a choice."""
     rows = Route.objects.filter(archived_at=None).order_by("name")
@@ -74,12 +92,10 @@ def route_names() -> list[str]:
 
 
 def _route(route: Route, targets: tuple[TargetFacts, ...]) -> RouteFacts:
+    weights = [TargetWanted(target.deployment, target.weight) for target in targets]
+    fallback = route.fallback.name if route.fallback else None
     return RouteFacts(
-        name=route.name,
-        note=route.note,
-        stop=tuple(route.stop),
-        output_tokens_default=route.output_tokens_default,
-        output_tokens_max=route.output_tokens_max,
+        wanted=stored.wanted(route, weights, fallback),
         targets=targets,
         created_at=route.created_at,
         archived_at=route.archived_at,

@@ -49,6 +49,9 @@ class KeyFacts:
     shown: str
     state: str
     routes: tuple[str, ...] | None  # None is every route
+    endpoints: tuple[str, ...] | None  # None is every endpoint
+    networks: tuple[str, ...]  # none named is anywhere
+    priority: str  # empty is its tenant's
     limits: tuple[tuple[str, int], ...]
     created_at: datetime
     expires_at: datetime | None
@@ -139,6 +142,9 @@ def keys(tenant: str | None = None, *, first: int = 0, count: int = ROWS_MAX) ->
             shown=key.shown,
             state=key.state,
             routes=None if key.routes is None else tuple(key.routes),
+            endpoints=None if key.endpoints is None else tuple(key.endpoints),
+            networks=tuple(key.networks),
+            priority=key.priority,
             limits=limits.get(("key", key.pk), ()),
             created_at=key.created_at,
             expires_at=key.expires_at,

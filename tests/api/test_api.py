@@ -7,8 +7,11 @@ from django.contrib.auth import get_user_model
 from drf_spectacular.validation import validate_schema
 from rest_framework.test import APIClient
 
+from control.checks import Bucket
 from control.models import AuditEntry, Deployment, Key, Replica, Tenant
 from control.models.sealing import digest_of
+from control.routes.actions import save_route
+from control.routes.wanted import RouteWanted, RuleWanted, TargetWanted
 from control.states import KeyState
 from control.tenancy import actions
 from control.tenancy.rules import TenantWanted
@@ -94,6 +97,39 @@ def test_a_key_shows_its_secret_once(api, acme):
     listed = api.get("/api/keys/?tenant=acme")
     assert listed.json()["results"][0]["shown"] == response.json()["shown"]
     assert secret not in listed.content.decode()
+
+
+def test_a_key_is_scoped_to_endpoints_networks_and_a_priority(api, acme):
+    scope = {"endpoints": ["models"], "networks": ["10.0.0.0/8"], "priority": "batch"}
+    body = {"tenant": "acme", "name": "ci", **scope}
+    assert api.post("/api/keys/", body, format="json").status_code == 201
+    [key] = api.get("/api/keys/").json()["results"]
+    assert {name: key[name] for name in scope} == scope
+    body = {"tenant": "acme", "name": "other", "networks": ["10.0.0.1/8"]}
+    response = api.post("/api/keys/", body, format="json")
+    assert "write 10.0.0.0/8" in problems(response)["networks[0]"]
+
+
+def test_a_route_tells_how_its_calls_are_treated(api, acme):
+    a_deployment("d")
+    rule = RuleWanted((TargetWanted("d", 7),), tenants=("acme",), hours=(22, 6))
+    wanted = RouteWanted("chat", (TargetWanted("d"),), rules=(rule,), bucket=Bucket(2))
+    save_route(wanted, **WHO)
+    [route] = api.get("/api/routes/").json()["results"]
+    assert route["rules"] == [
+        {
+            "tenants": ["acme"],
+            "priorities": [],
+            "input_tokens_min": None,
+            "input_tokens_max": None,
+            "hours": [22, 6],
+            "header": None,
+            "targets": [{"deployment": "d", "weight": 7}],
+        }
+    ]
+    bucket = {"calls_per_second": 2.0, "tokens_per_second": None, "burst_seconds": 5.0}
+    assert (route["bucket"], route["moderation"], route["sample"]) == (bucket, None, 0.01)
+    assert (route["policy"], route["targets"][0]["weight"]) == ("load_aware", 100)
 
 
 def test_a_key_is_revoked_for_ever(api, acme):

@@ -30,9 +30,25 @@ def test_a_key_may_be_for_some_routes_only(console, acme, fleet):
     assert Key.objects.get(tenant__name="acme").routes == ["route-1"]
 
 
+def test_a_key_says_which_endpoints_whence_and_how_urgent(console, acme):
+    scope = {"endpoints": ["embeddings"], "networks": "192.0.2.0/24, ::1", "priority": "batch"}
+    console.post("/keys/", {"tenant": "acme", "name": "ci", **scope})
+    key = Key.objects.get()
+    assert (key.endpoints, key.networks) == (["embeddings"], ["192.0.2.0/24", "::1"])
+    shown = console.get("/keys/").content.decode()
+    table = shown[shown.index("<table") :]
+    for word in ("embeddings", "192.0.2.0/24", "::1", "batch", "never"):
+        assert word in table
+
+
 @pytest.mark.parametrize(
     "given",
-    [{"tenant": "none", "name": "ci"}, {"tenant": "acme", "name": "no name"}, {"tenant": "acme"}],
+    [
+        {"tenant": "none", "name": "ci"},
+        {"tenant": "acme", "name": "no name"},
+        {"tenant": "acme"},
+        {"tenant": "acme", "name": "ci", "networks": "192.0.2.1/24"},
+    ],
 )
 def test_a_key_that_cannot_be_is_refused_beside_its_field(console, acme, given):
     shown = console.post("/keys/", given)

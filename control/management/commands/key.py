@@ -12,6 +12,7 @@ from control.management.shell import actor, database_away, require_database
 from control.models import Key
 from control.states import KeyState
 from control.tenancy import actions
+from control.tenancy.rules import ENDPOINTS
 
 
 class Command(BaseCommand):
@@ -25,6 +26,10 @@ class Command(BaseCommand):
         create.add_argument("--name", required=True)
         create.add_argument("--project", default="default")
         create.add_argument("--route", action="append", help="only this route (repeatable)")
+        endpoints = ", ".join(ENDPOINTS)
+        create.add_argument("--endpoint", action="append", help=f"only this one of {endpoints}")
+        create.add_argument("--network", action="append", default=[], help="only from this CIDR")
+        create.add_argument("--priority", help="of its calls, if less than the tenant's")
         create.add_argument("--expires-at", type=_instant, help="as in 2027-01-01T00:00:00Z")
         rotate = verbs.add_parser("rotate", help="another secret; the old one is valid 24 h more")
         rotate.add_argument("--tenant", required=True)
@@ -55,7 +60,13 @@ class Command(BaseCommand):
 
     def _create(self, options: dict, who: dict) -> None:
         wanted = {name: options[name] for name in ("tenant", "name", "project", "expires_at")}
-        made = actions.create_key(**wanted, routes=options["route"], **who)
+        scope = {
+            "routes": options["route"],
+            "endpoints": options["endpoint"],
+            "networks": options["network"],
+            "priority": options["priority"],
+        }
+        made = actions.create_key(**wanted, **scope, **who)
         self.stderr.write(
             f"key {options['tenant']}/{options['name']} made; its secret is on stdout and is"
             " never shown again"
