@@ -49,8 +49,6 @@ routes: [{name: chat, targets: [{deployment: d}]}]
 prices: [{model: m, currency: USD, per_million: {input: "0.1", output: "0.4"}}]
 cost_rates: [{device: "*", currency: USD, hardware_per_hour: "2.5", pue: 1.35}]
 """
-TARGET = "targets: [{deployment: d}]"
-RULES = ", rules: [{tenants: [x], targets: [{deployment: y}]}]"
 EMPTY = "apiVersion: weir/v1\n"
 
 
@@ -212,33 +210,6 @@ def test_a_key_moves_and_is_whole():
     assert (key.project.name, key.routes) == ("default", None)
 
 
-def test_a_plan_tells_what_changes_of_how_calls_are_treated():
-    do()
-    rule = ", rules: [{hours: [22, 6], targets: [{deployment: d, weight: 7}]}]"
-    [step] = do(SERVICE.replace(TARGET, TARGET + rule + ", policy: prefix")).plan.changes
-    told = {change.field: (change.before, change.after) for change in step.changes}
-    assert told == {
-        "policy": ("load_aware", "prefix"),
-        "rules[0]": (None, {"hours": (22, 6), "targets": {"d": 7}}),
-    }
-    [step] = do().plan.changes
-    assert {change.after for change in step.changes} == {"load_aware", None}
-    assert Route.objects.get().rules == []
-
-
-def test_scopes_of_a_key_and_a_deployments_bucket_are_applied_whole():
-    scope = "keys: [{networks: [10.0.0.0/8], endpoints: [models], priority: batch, "
-    bucket = "version: v1, bucket: {calls_per_second: 2}}"
-    text = SERVICE.replace("keys: [{", scope).replace("version: v1}", bucket)
-    do(text)
-    assert steps(do(text)) == []
-    [key] = compile_part(Part.IDENTITIES, 1).keys.values()
-    assert (key.networks, key.endpoints, key.priority) == (("10.0.0.0/8",), ("models",), "batch")
-    assert compile_part(Part.ROUTES, 1).deployments["d"].bucket.calls_per_second == 2
-    assert steps(do()) == ["change key acme/ci", "change deployment d"]
-    assert compile_part(Part.ROUTES, 1).deployments["d"].bucket is None
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -247,9 +218,6 @@ def test_scopes_of_a_key_and_a_deployments_bucket_are_applied_whole():
         ("model: m, version", "model: n, version", "deployments[0].model: there is no model 'n'"),
         ("version: v1}", "version: v2}", "deployments[0].version: there is no version 'm:v2'"),
         ("prices: [{model: m", "prices: [{model: n", "prices[0].model: there is no model 'n'"),
-        (TARGET, TARGET + ", fallback: x", "routes[0].fallback: there is no deployment 'x'"),
-        (TARGET, TARGET + RULES, "routes[0].rules[0].tenants[0]: there is no tenant 'x'"),
-        (TARGET, TARGET + RULES, "routes[0].rules[0].targets[0].deployment: there is no deplo"),
         ("version: v1}", "version: v1, node: n}", "deployments[0].node: an external engine is on"),
         ("version: v1}", "version: v1, replicas: {max: 2}}", "replicas.max: an external engine"),
     ],
