@@ -41,6 +41,7 @@ class Limits:
     loading_retry_seconds: float = 5
     counters_seconds: float = 0.5  # an answer of the shared counters
     lease_seconds: float = 10
+    lease_bundles: int = 4096  # sets of limits whose leases are remembered
     output_tokens_expected: int = 1024  # of a choice, where the route names no default
     strangers_per_minute: int = 60  # requests of one client address without a valid key
     stranger_addresses: int = 10_000  # remembered; the one heard of longest ago is forgotten

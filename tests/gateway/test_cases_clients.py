@@ -103,7 +103,7 @@ async def test_r01_slots_come_back_however_a_call_ends(place, engines):
         assert [answer.status for answer in await asyncio.gather(*five)] == [200] * 5, what
         assert (sixth.status, sixth.error["code"]) == (429, "concurrency_limit_exceeded")
         place.push(3)  # ejected replicas are tried again
-    assert place.shared.counters._leases == {}
+    assert place.shared.counters._calls == {}
 
 
 @pytest.mark.parametrize(

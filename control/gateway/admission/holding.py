@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from control.gateway.admission.answers import ratelimit_headers
-from control.gateway.admission.counters import Counters, Taken
-from control.gateway.admission.rules import Hold, Level, Refused, Used
+from control.gateway.admission.counters import Counters
+from control.gateway.admission.leases import Taken
+from control.gateway.admission.rules import Hold, Refused, Used
 from control.gateway.errors import Headers
 
 
@@ -13,13 +14,13 @@ class Holding:
         self._counters = counters
         self._call_id = call_id
         self._hold = hold
+        self._answer: Taken | Refused | None = None
         self._taken: Taken | None = None
         self._settled = False
-        self._levels: tuple[Level, ...] = ()
 
     def take(self, on_taken: Callable[[], None], on_refused: Callable[[Refused], None]) -> None:
         def on_answer(answer: Taken | Refused) -> None:
-            self._levels = answer.levels
+            self._answer = answer
             if isinstance(answer, Taken):
                 self._taken = answer
                 if self._settled:  # the client left meanwhile
@@ -35,4 +36,4 @@ class Holding:
         self._settled = True
 
     def headers(self) -> Headers:
-        return ratelimit_headers(self._levels)
+        return ratelimit_headers(self._answer.levels) if self._answer else ()

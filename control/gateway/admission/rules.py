@@ -101,6 +101,10 @@ class Used(NamedTuple):
     input_tokens: int = 0
     output_tokens: int = 0
 
+    def beyond(self, hold: Hold) -> tuple[int, int]:
+        """What was held too little of input and output, or too much if below zero."""
+        return self.input_tokens - hold.input_tokens, self.output_tokens - hold.output_tokens
+
 
 class Level(NamedTuple):
     """A rate as the next call would find it."""

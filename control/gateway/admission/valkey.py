@@ -75,12 +75,14 @@ class Valkey(asyncio.Protocol):
         *,
         answer_seconds: float,
         on_connected: Callable[[], None],
+        on_lost: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         self.connected = False
         self._url = urlsplit(url)
         self._answer_seconds = answer_seconds
         self._on_connected = on_connected
+        self._on_lost = on_lost
         self._clock = clock
         self._waiting: deque[tuple[float, OnReply]] = deque()
         self._unsent: list[bytes] = []
@@ -176,6 +178,7 @@ class Valkey(asyncio.Protocol):
             self._say(why)
             transport.abort()
         self.connected = False
+        self._on_lost()
         self._unsent.clear()
         waiting, self._waiting = self._waiting, deque()
         for _, on_reply in waiting:

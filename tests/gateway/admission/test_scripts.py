@@ -10,7 +10,7 @@ from hypothesis import settings as how
 from hypothesis import strategies as st
 
 from control.gateway.admission import scripts
-from control.gateway.admission.counters import _SINCE, _key, _settle_command, _take_command
+from control.gateway.admission.commands import SINCE, Commands, key_of
 from control.gateway.admission.rules import (
     Admitted,
     Gcra,
@@ -24,7 +24,8 @@ from control.gateway.admission.rules import (
 )
 
 NOW = b"local now = tonumber(redis.call('GET', 'test:now'))\n"
-LEASE = 10**15
+COMMANDS = Commands(scripts.steps(NOW), lease_microseconds=10**15)
+BODIES = {scripts.sha(step): step for step in COMMANDS.steps}
 START = Fraction(1_800_000_000)
 SECOND = 1_000_000  # the store counts whole microseconds
 limit_sizes = st.sampled_from([1, 2, 3, 5, 10, 40, 1000])  # a unit is a whole number of them
@@ -51,16 +52,12 @@ class Store:
         self.client = client
         self.client.flushdb()
         if not forgot:
-            self.client.set(_SINCE, 0)
-        self.bodies = {
-            scripts.sha(scripts.TAKE): NOW + scripts.TAKE_BODY,
-            scripts.sha(scripts.SETTLE): NOW + scripts.SETTLE_BODY,
-        }
+            self.client.set(SINCE, 0)
 
     def run(self, command: bytes, at: Fraction) -> list[int]:
         words = command.split(b"\r\n")[2::2]
         self.client.set("test:now", int(at * SECOND))
-        return self.client.eval(self.bodies[words[1].decode()], *words[2:])
+        return self.client.eval(BODIES[words[1].decode()], *words[2:])
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +67,7 @@ def client():
 
 
 def tats(checks: tuple, client: redis.Redis) -> dict:
-    stored = {check[:2]: client.get(_key(check)) for check in checks if isinstance(check, Rate)}
+    stored = {check[:2]: client.get(key_of(check)) for check in checks if isinstance(check, Rate)}
     return {name: Fraction(int(tat), SECOND) for name, tat in stored.items() if tat}
 
 
@@ -84,7 +81,7 @@ calls = st.lists(
 def test_valkey_decides_as_the_rules_do(client, checks, calls, data):
     forgot = data.draw(st.booleans())  # what it held before, so that all starts empty
     store = Store(client, forgot=forgot)
-    store.run(_take_command("first", Hold(()), LEASE), START)
+    store.run(COMMANDS.take("first", Hold(())), START)
     rates = [check for check in checks if isinstance(check, Rate)]
     seen: dict = {check[:2]: START + 60 for check in rates} if forgot else {}
     live: dict[str, Hold] = {}
@@ -95,7 +92,7 @@ def test_valkey_decides_as_the_rules_do(client, checks, calls, data):
         hold = Hold(checks, tokens_in, tokens_out)
         held = {c[:2]: len(live) for c in checks if isinstance(c, Slots)}
         wanted = admit(hold, seen | held, at)
-        command = _take_command(name, hold, LEASE)
+        command = COMMANDS.take(name, hold)
         if checks:
             assert_same(store.run(command, at), wanted, hold, at)
         if isinstance(wanted, Admitted):
@@ -127,4 +124,4 @@ def end(store: Store, name: str, hold: Hold, used: Used, at: Fraction, seen: dic
     for rate, (check, units) in changes.items():
         seen[rate] = check.gcra.adjust(seen.get(rate, 0), at, units)
     if hold.checks:
-        store.run(_settle_command(name, hold, used), at)
+        store.run(COMMANDS.settle(name, hold, used), at)
