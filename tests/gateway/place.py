@@ -180,6 +180,7 @@ class Place:
             self.sweep()
 
     def records(self) -> list[Record]:
+        self.shared.outbox.flush()  # as the end of this turn of the loop does
         files = sorted(self.spool.folder.glob("*.jsonl"))
         return [record_of(line) for file in files for line in file.read_bytes().splitlines()]
 

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from control.gateway.http1.server import App, Connection
+from control.gateway.http1.app import App
+from control.gateway.http1.server import Connection
 from control.gateway.limits import Limits
 
 

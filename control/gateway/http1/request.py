@@ -1,5 +1,7 @@
 """One request, as a tenant sent it."""
 
+from control.gateway.http1.heads import Head
+
 
 class Request:
     """One request. Header names are lower case; the same name twice is joined by a comma."""
@@ -7,24 +9,24 @@ class Request:
     __slots__ = (
         "address",
         "body",
+        "head",
         "headers",
         "id",
         "identity",
         "method",
         "path",
         "received_at",
-        "target",
     )
 
-    def __init__(self, id_: str, received_at: float, address: str) -> None:
+    def __init__(self, id_: str, received_at: float, address: str, head: Head) -> None:
         self.id = id_
         self.received_at = received_at
         self.address = address  # of the client, or of the proxy that it comes through
-        self.method = ""
-        self.target = b""
-        self.headers: dict[bytes, bytes] = {}
+        self.head = head
+        self.method = head.method
+        self.path = head.path
+        self.headers = head.headers
         self.body = b""
-        self.path = ""  # without the query
         self.identity: object | None = None  # who the app found to be calling
 
 

@@ -1,43 +1,21 @@
 """A tenant's connection: one request at a time, with limits on all that it sends and takes."""
 
 import asyncio
-from http import HTTPStatus
-from typing import Protocol
 
 import httptools
 
 from control.gateway import errors
 from control.gateway.errors import Headers, Refusal
+from control.gateway.http1 import answers
+from control.gateway.http1.answers import too_large
+from control.gateway.http1.app import App, Call
+from control.gateway.http1.heads import Head, Known, known
 from control.gateway.http1.request import Request, path_of
 from control.gateway.http1.upgrade import rest_of
 from control.gateway.limits import Limits
 
-_JSON = (b"content-type", b"application/json; charset=utf-8")
-_STATUS_LINES = {
-    status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
-    for status in HTTPStatus
-}
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-class Call(Protocol):
-    """What is being done for a connection's request, while it is being done."""
-
-    def on_client_gone(self) -> None: ...
-
-    def on_writable(self) -> None: ...
-
-
-class App(Protocol):
-    def judge_head(self, request: Request) -> None:
-        """Refuse by raising, before the body is read."""
-
-    def serve(self, request: Request, connection: "Connection") -> None:
-        """Answer now, or set `connection.call` and answer later."""
-
-    def new_id(self) -> str: ...
-
-    def now(self) -> float: ...
+_HEADS_LEARNT = 4  # of a connection: one whose heads all differ is not asked again
 
 
 class Connection(asyncio.Protocol):
@@ -56,6 +34,10 @@ class Connection(asyncio.Protocol):
         self._unsent = 0
         self._chunked = False
         self._pipelined = False
+        self._plain = False  # whether a request like the last may be known by its head
+        self._received_bytes = 0
+        self._known: Known | None = None
+        self._learnt = 0
 
     # --- what the transport says ---
 
@@ -89,11 +71,37 @@ class Connection(asyncio.Protocol):
             self.call.on_writable()
 
     def data_received(self, data: bytes) -> None:
-        if self.state == "busy":
+        began = self.state == "idle"
+        if began:
+            self._received_bytes = 0
+            if self._known and (body := self._known.body_of(data)) is not None:
+                return self._serve(self._known.head, body)
+        elif self.state == "busy":
             self._pipelined |= bool(data.strip(b"\r\n"))
-            return
-        if self.state == "closing":
-            return  # lingering: read on, so that the refusal is not lost to a reset
+            return None
+        elif self.state == "closing":
+            return None  # lingering: read on, so that the refusal is not lost to a reset
+        self._received_bytes += len(data)
+        self._read(data)
+        if self.state == "head" and self._received_bytes > self.limits.header_bytes:
+            self._refuse_and_close(too_large("head", self.limits.header_bytes))
+        if began and self._plain and self._learnt < _HEADS_LEARNT:
+            self._learnt += 1
+            self._known = known(data, self._head)
+        return None
+
+    def _serve(self, head: Head, body: bytes) -> None:
+        """A whole request, with a head that this connection has seen before."""
+        self._begin(head)
+        self.request.body = body
+        try:
+            self.app.judge_head(self.request)
+        except Refusal as refusal:
+            return self._refuse_and_close(refusal)
+        self.state = "busy"
+        return self.app.serve(self.request, self)
+
+    def _read(self, data: bytes) -> None:
         try:
             self._feed(data)
         except httptools.HttpParserError as error:
@@ -104,10 +112,6 @@ class Connection(asyncio.Protocol):
             if not isinstance(refusal, Refusal):
                 refusal = errors.BadRequest("This is not a valid HTTP/1.1 request.")
             self._refuse_and_close(refusal)
-        if self.state == "head":
-            self._head_bytes += len(data)
-            if self._head_bytes > self.limits.header_bytes:
-                self._refuse_and_close(self._headers_too_large())
 
     def _feed(self, data: bytes) -> None:
         try:
@@ -123,11 +127,11 @@ class Connection(asyncio.Protocol):
         if self.state != "idle":
             self._pipelined = True
             return
-        self._begin()
+        self._begin(Head())
 
     def on_url(self, url: bytes) -> None:
         if not self._pipelined:
-            self.request.target += url
+            self._head.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._pipelined:
@@ -138,28 +142,31 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         if self._pipelined:
             return
-        request = self.request
-        request.method = self._parser.get_method().decode("latin-1")
-        request.path = path_of(request.target)
-        self.keep_alive &= self._parser.should_keep_alive() and not self._parser.should_upgrade()
-        self._chunked_allowed = self._parser.get_http_version() != "1.0"
-        headers = request.headers
-        size = len(request.target) + sum([len(k) + len(v) + 4 for k, v in headers.items()])
-        if size > self.limits.header_bytes:
-            raise self._headers_too_large()
+        request, head, parser = self.request, self._head, self._parser
+        request.method = head.method = parser.get_method().decode("latin-1")
+        request.path = head.path = path_of(head.target)
+        self.keep_alive &= parser.should_keep_alive() and not parser.should_upgrade()
+        self._chunked_allowed = parser.get_http_version() != "1.0"
+        headers = head.headers
+        if self._received_bytes > self.limits.header_bytes:
+            size = len(head.target) + sum([len(k) + len(v) + 4 for k, v in headers.items()])
+            if size > self.limits.header_bytes:
+                raise too_large("head", self.limits.header_bytes)
         if int(headers.get(b"content-length", 0)) > self.limits.body_bytes:
-            raise self._body_too_large()
+            raise too_large("body", self.limits.body_bytes)
         self.app.judge_head(request)
         self.state, self._since = "body", self.app.now()
         if headers.get(b"expect", b"").lower() == b"100-continue":
             self.transport.write(_CONTINUE)
+        elif head.method == "POST" and b"content-length" in headers and self._chunked_allowed:
+            self._plain = self.keep_alive
 
     def on_body(self, body: bytes) -> None:
         if self._pipelined:
             return
         self._body_bytes += len(body)
         if self._body_bytes > self.limits.body_bytes:
-            raise self._body_too_large()
+            raise too_large("body", self.limits.body_bytes)
         self._body.append(body)
 
     def on_message_complete(self) -> None:
@@ -177,7 +184,7 @@ class Connection(asyncio.Protocol):
 
     def respond(self, status: int, body: bytes, headers: Headers = ()) -> None:
         """A whole answer."""
-        head = self._head(status, (_JSON, *headers, (b"content-length", b"%d" % len(body))))
+        head = answers.whole(status, self._own_headers(), headers, len(body))
         self.transport.write(head if self.request.method == "HEAD" else head + body)
         self._answered()
 
@@ -188,8 +195,8 @@ class Connection(asyncio.Protocol):
     def start_stream(self, status: int, headers: Headers) -> None:
         self._chunked = self._chunked_allowed
         self.keep_alive &= self._chunked
-        framing = ((b"transfer-encoding", b"chunked"),) if self._chunked else ()
-        self.transport.write(self._head(status, headers + framing))
+        own = self._own_headers()
+        self.transport.write(answers.streamed(status, own, headers, chunked=self._chunked))
 
     def write(self, data: bytes) -> None:
         self.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
@@ -235,29 +242,23 @@ class Connection(asyncio.Protocol):
         elif not self.call and now - self.last_progress_at > self.limits.slow_client_seconds:
             self.transport.abort()
 
-    def _begin(self) -> None:
+    def _begin(self, head: Head) -> None:
         now = self.app.now()
-        self.request = Request(self.app.new_id(), now, self._address)
+        self._head = head
+        self.request = Request(self.app.new_id(), now, self._address, head)
         self.state, self._since = "head", now
-        self._head_bytes = self._body_bytes = 0
+        self._body_bytes = 0
         self._body: list[bytes] = []
         self._chunked_allowed = True
 
-    def _head(self, status: int, headers: Headers) -> bytes:
-        took_ms = int((self.app.now() - self.request.received_at) * 1000)
-        lines = [
-            _STATUS_LINES[status],
-            b"x-request-id: %b\r\n" % self.request.id.encode(),
-            b"openai-processing-ms: %d\r\n" % took_ms,
-        ]
-        lines.extend([b"%b: %b\r\n" % pair for pair in headers])
-        lines.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
-        return b"".join(lines)
+    def _own_headers(self) -> bytes:
+        took_seconds = self.app.now() - self.request.received_at
+        return answers.own_headers(self.request.id, took_seconds, self.keep_alive)
 
     def _answered(self) -> None:
         self.call = None
         if self._pipelined and self.keep_alive:
-            self._begin()
+            self._begin(Head())
             refusal = "HTTP pipelining is not supported: wait for an answer, then send again."
             self._pipelined = False
             return self._refuse_and_close(errors.BadRequest(refusal))
@@ -271,7 +272,7 @@ class Connection(asyncio.Protocol):
         if self.state == "closing":
             return
         if self.state == "idle":
-            self._begin()
+            self._begin(Head())
         self.keep_alive = False
         self.refuse(refusal)
 
@@ -283,13 +284,3 @@ class Connection(asyncio.Protocol):
     def _linger_seconds(self) -> float:
         unsent = self.transport.get_write_buffer_size()
         return self.limits.slow_client_seconds if unsent else self.limits.linger_seconds
-
-    def _headers_too_large(self) -> Refusal:
-        return errors.HeadersTooLarge(
-            f"The request's headers are larger than {self.limits.header_bytes} bytes."
-        )
-
-    def _body_too_large(self) -> Refusal:
-        return errors.RequestTooLarge(
-            f"The request's body is larger than {self.limits.body_bytes} bytes."
-        )

@@ -1,0 +1,25 @@
+"""What a connection asks of the app that it serves, and of the call made of its request."""
+
+from typing import Any, Protocol
+
+from control.gateway.http1.request import Request
+
+
+class Call(Protocol):
+    """What is being done for a connection's request, while it is being done."""
+
+    def on_client_gone(self) -> None: ...
+
+    def on_writable(self) -> None: ...
+
+
+class App(Protocol):
+    def judge_head(self, request: Request) -> None:
+        """Refuse by raising, before the body is read."""
+
+    def serve(self, request: Request, connection: Any) -> None:
+        """Answer the `server.Connection` now, or set its `call` and answer later."""
+
+    def new_id(self) -> str: ...
+
+    def now(self) -> float: ...
