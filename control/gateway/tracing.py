@@ -43,7 +43,7 @@ def is_sampled(call_id: str, share: float) -> bool:
     return int(call_id[-8:], 16) < share * _CODES
 
 
-def why_kept(call_id: str, share: float, seen: Seen, limits: Limits) -> str:
+def why_kept(sampled: bool, seen: Seen, limits: Limits) -> str:
     """Nothing, for most calls."""
     if seen.outcome not in _NOT_FAILED or seen.status >= 500:
         return FAILED
@@ -54,7 +54,7 @@ def why_kept(call_id: str, share: float, seen: Seen, limits: Limits) -> str:
         return SLOW
     if first is not None and first > limits.slow_first_token_seconds:
         return SLOW
-    return SAMPLED if is_sampled(call_id, share) else ""
+    return SAMPLED if sampled else ""
 
 
 def recorded(decisions: list[object]) -> list[dict[str, Any]]:

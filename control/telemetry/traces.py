@@ -35,4 +35,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True):
     stages: dict[str, int]
     decisions: list[dict[str, Any]] = []
     error: str = ""  # the refusal's code
+    engine: str = ""  # its kind
+    model: str = ""
     link: str = ""  # the caller's own trace: trace id and parent id, with a dash between
+    link_state: str = ""  # and its tracestate

@@ -38,7 +38,7 @@ FINE = Seen(Outcome.COMPLETE, 200, 0.2, 1.0, 0)
     ],
 )
 def test_a_call_is_kept_for_a_reason(changes, kept):
-    assert why_kept(HIGH, 0.01, FINE._replace(**changes), Limits()) == kept
+    assert why_kept(False, FINE._replace(**changes), Limits()) == kept
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_call_is_kept_for_a_reason(changes, kept):
 )
 def test_the_sample_is_drawn_by_the_calls_id(call_id, share, sampled):
     assert is_sampled(call_id, share) is sampled
-    assert why_kept(call_id, share, FINE, Limits()) == ("sampled" if sampled else "")
+    assert why_kept(sampled, FINE, Limits()) == ("sampled" if sampled else "")
 
 
 def test_a_decision_that_is_too_long_says_so_and_the_line_fits():
@@ -97,6 +97,36 @@ async def test_a_sampled_calls_stages_come_in_order(place, engines):
     assert closed.trace_id == closed.call_id[4:]
 
 
+PARENT = "4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize(("share", "flags"), [(1.0, "03"), (0.0, "02")])
+async def test_a_trace_begins_anew_at_the_border_and_the_callers_is_a_link(
+    place, engines, share, flags
+):
+    place.know(route(sample=share))
+    engine = await engines(error(500), answered())
+    answer = await place.post(
+        chat(), traceparent=f"00-{PARENT}-01", tracestate="a=1", baggage="tenant=x"
+    )
+    id_ = answer.headers["x-request-id"]
+    assert answer.headers["traceresponse"] == f"00-{id_[4:]}-{id_[4:20]}-{flags}"
+    [seen] = engine.seen
+    assert f"traceparent: 00-{id_[4:]}-{id_[20:]}-{flags}\r\n" in seen.head
+    for theirs in ("4bf92f35", "tracestate", "baggage", "tenant=x"):
+        assert theirs not in seen.head
+    [closed] = place.closes()
+    assert (closed.trace.link, closed.trace.link_state) == (PARENT, "a=1")
+
+
+async def test_a_parent_that_is_not_believed_leaves_no_link(place, engines):
+    await engines(error(500))
+    answer = await place.post(chat(), traceparent="00-zz-01", tracestate="a=1")
+    assert answer.status == 502
+    [closed] = place.closes()
+    assert (closed.trace.link, closed.trace.link_state) == ("", "")
+
+
 async def test_most_calls_leave_none_and_nothing_of_it_is_written(place, engines):
     place.know(route(sample=0.0))
     await engines(answered())
@@ -134,6 +164,7 @@ async def test_a_failed_call_tells_its_error(place, engines):
 
 
 async def test_a_refused_call_tells_why_and_is_counted_once(place):
+    place.know(route(cold_start_seconds=0))
     assert (await place.post(chat())).status == 503
     assert place.refusals() == {"model_loading": 1}
     [traced] = [r for r in place.records() if isinstance(r, Refused) and r.trace]
@@ -144,6 +175,7 @@ async def test_a_refused_call_tells_why_and_is_counted_once(place):
 
 
 async def test_a_flood_of_refusals_leaves_few_traces(place):
+    place.know(route(cold_start_seconds=0))
     for _ in range(30):
         await place.post(chat())
     traced = [r for r in place.records() if isinstance(r, Refused) and r.trace]

@@ -28,6 +28,8 @@ class Caller(Protocol):
     id: str
     want: Want
 
+    def traceparent(self) -> bytes: ...
+
     def on_pieces(self, pieces: list[Piece]) -> None: ...
 
     def on_answer(self, body: bytes) -> None: ...
@@ -76,6 +78,7 @@ class Attempt:
                 b"host: %b:%d\r\n" % (info.host.encode(), info.port),
                 b"content-type: application/json\r\naccept-encoding: identity\r\n",
                 b"x-request-id: %b\r\n" % self._caller.id.encode(),
+                b"traceparent: %b\r\n" % self._caller.traceparent(),
                 b"authorization: Bearer %b\r\n" % self.live.key.encode() if self.live.key else b"",
                 b"content-length: %d\r\n\r\n" % len(body),
                 body,
@@ -89,7 +92,7 @@ class Attempt:
     @property
     def connected_at(self) -> float:
         """When the request went out: at once, or when there was a connection. 0.0 is not yet."""
-        if self._sending.upstream is None:
+        if self._sending is None or self._sending.upstream is None:
             return 0.0
         return self._sending.dialled_at or self._sent_at
 

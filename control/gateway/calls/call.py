@@ -130,6 +130,9 @@ class Call:
         self._shared.waiting.settled(self, 0.0)
         return self._refuse(errors.NotReady("The gateway cannot record calls.", wait_seconds=5))
 
+    def traceparent(self) -> bytes:
+        return self._journal.traceparent(self._attempts)
+
     # --- what the engine answers ---
 
     def on_pieces(self, pieces: list[Piece]) -> None:
@@ -283,7 +286,8 @@ class Call:
         return Used(usage.input, usage.output)
 
     def _headers(self) -> Headers:
-        return self._holding.headers() + ((b"x-weir-priority", self.want.priority.encode()),)
+        own = (b"x-weir-priority", self.want.priority.encode())
+        return (*self._holding.headers(), own, *self._journal.headers)
 
     def _cost(self, outcome: Outcome) -> float:
         usage, _ = self._attempt.tokens(outcome)

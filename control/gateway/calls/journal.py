@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from control.gateway import tracing
+from control.gateway import trace_context, tracing
 from control.gateway.calls.attempt import Attempt
-from control.gateway.errors import Refusal
+from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.request import Request
 from control.gateway.outbox import OnWritten
 from control.gateway.routing.rules import Chosen
@@ -43,12 +43,24 @@ class Journal:
         self._priority = priority  # the one it is served with
         self._identity = request.identity
         self._route = route.name
-        self._sample = route.sample
+        self._is_sampled = tracing.is_sampled(request.id, route.sample)
+        self._request_headers = request.headers
+        self.headers: Headers = ()  # of the answer
+        if b"traceparent" in request.headers:
+            told = trace_context.traceparent(
+                request.id, trace_context.own_span(request.id), sampled=self._is_sampled
+            )
+            self.headers = ((b"traceresponse", told.encode()),)
         self._ask = ask
         self._received_at = request.received_at
         self._started_at = shared.clock.wall()
         self._noted: chunks.Usage | None = None
         self._is_open = False
+
+    def traceparent(self, attempt: int) -> bytes:
+        """For the engine, which does not hear of the caller's own trace."""
+        span = trace_context.engine_span(self._call_id, attempt)
+        return trace_context.traceparent(self._call_id, span, sampled=self._is_sampled).encode()
 
     def opened(self, attempt: Attempt, on_written: OnWritten) -> None:
         """Once, at the first attempt; `on_written` is told at the end of the turn."""
@@ -174,7 +186,7 @@ class Journal:
             self._shared.clock.now() - received_at,
             len(self.marks.tries),
         )
-        return tracing.why_kept(self._call_id, self._sample, seen, self._shared.limits)
+        return tracing.why_kept(self._is_sampled, seen, self._shared.limits)
 
     def _trace(
         self, kept: str, attempt: Attempt | None = None, ending: Ending | None = None
@@ -182,7 +194,7 @@ class Journal:
         if not kept:
             return None
         self._shared.tally.add("traces_kept_total", reason=kept)
-        marks = self.marks
+        marks, info = self.marks, attempt.live.info if attempt else None
         ends = {
             "read": marks.read_at,
             "admit": marks.admitted_at,
@@ -199,7 +211,18 @@ class Journal:
             stages={stage: self._microseconds(at) for stage, at in ends.items() if at},
             decisions=tracing.recorded(marks.decisions),
             error=self.error,
+            engine=info.engine if info else "",
+            model=info.model if info else "",
+            **self._link(),
         )
+
+    def _link(self) -> dict[str, str]:
+        headers = self._request_headers
+        parent = trace_context.parent_of(headers.get(b"traceparent"))
+        if parent is None:
+            return {}  # then the state is nobody's either
+        state = trace_context.state_of(headers.get(b"tracestate"))
+        return {"link": f"{parent.trace_id}-{parent.parent_id}", "link_state": state}
 
     def _microseconds(self, at: float) -> int:
         return round((at - self._received_at) * 1_000_000)
