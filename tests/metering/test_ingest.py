@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from control.metering import ledger
 from control.metering.backlog import read
@@ -41,6 +42,18 @@ def test_a_closed_call_is_an_event_priced_and_posted(house, tmp_path):
     house.key.refresh_from_db()
     assert house.key.last_used_at == event.ended_at
     writer.close()
+
+
+@pytest.mark.parametrize(("after_seconds", "moves"), [(59, False), (60, True)])
+def test_a_keys_last_use_is_written_once_a_minute(house, tmp_path, after_seconds, moves):
+    first = house.close("req_1")
+    second = house.close("req_2", ended_at=first.ended_at + after_seconds)
+    for close in (first, second):
+        spool(tmp_path / close.call_id, house.open(close.call_id), close)
+        ship(tmp_path / close.call_id, set(), AT)
+    house.key.refresh_from_db()
+    last = second if moves else first
+    assert house.key.last_used_at.timestamp() == pytest.approx(last.ended_at, abs=1e-3)
 
 
 def test_each_call_is_stored_when_it_closes_and_once(house, tmp_path):
