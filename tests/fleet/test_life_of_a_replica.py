@@ -10,8 +10,8 @@ import pytest
 from django.utils import timezone
 
 from control.fleet import node_tasks
-from control.models import Deployment, Replica, StateChange
-from control.states import DeploymentState, NodeState, ReplicaState
+from control.models import Deployment, Replica, SnapshotPart, StateChange
+from control.states import DeploymentState, NodeState, Part, ReplicaState
 from engines import supervisor
 from engines.kinds import KINDS
 from tests.fleet.world import World
@@ -51,6 +51,16 @@ def test_wanted_becomes_ready_step_by_step(world):
     assert replica.pid
     answer = world.call(replica, model="m-d", prompt="x", max_tokens=2)
     assert answer.status_code == 200
+
+
+def test_an_engine_that_tells_its_cache_late_is_heard_late(world):
+    world.wants(kv_cache_tokens=4096)
+    replica = world.until_state("ready")
+    Replica.objects.filter(pk=replica.pk).update(kv_tokens=None)
+    before = SnapshotPart.objects.get(pk=Part.REPLICAS).version
+    world.step()
+    assert Replica.objects.get(pk=replica.pk).kv_tokens == 4096
+    assert SnapshotPart.objects.get(pk=Part.REPLICAS).version == before + 1
 
 
 def test_e06_drains_only_when_its_calls_have_ended(world, settings):
