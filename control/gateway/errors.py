@@ -138,6 +138,10 @@ class UpstreamFailed(Refusal):
     code = "upstream_error"
 
 
+class EngineDied(UpstreamFailed):
+    """Nothing that runs in this engine comes to an end."""
+
+
 class _Unavailable(Refusal):
     status = 503
     type = "service_unavailable_error"
@@ -145,6 +149,10 @@ class _Unavailable(Refusal):
 
 class Overloaded(_Unavailable):
     code = "server_is_overloaded"
+
+
+class EngineBusy(Overloaded):
+    """Its own queue is full: who tries elsewhere must not fill the next one."""
 
 
 class ModelLoading(_Unavailable):
@@ -203,6 +211,10 @@ def error_event(refusal: Refusal) -> bytes:
     return b"data: " + body_of(refusal) + b"\n\n"
 
 
+# How an engine says that its core is gone, or that it takes no work any more.
+_DEATHS = ("EngineCore encountered", "EngineDead", "cannot schedule new futures after shutdown")
+
+
 def from_engine(status: int, message: str, code: str | None = None) -> Refusal:
     """What an engine's own refusal, as status or as first event, means to a tenant."""
     if status in (400, 413, 422):
@@ -211,6 +223,8 @@ def from_engine(status: int, message: str, code: str | None = None) -> Refusal:
         return InvalidValue(message or "The engine refused the request.")
     if status in (408, 504):
         return UpstreamTimeout("The engine did not answer in time.")
+    if any(sign in message for sign in _DEATHS):
+        return EngineDied("The engine failed to answer this request.")
     if status in (429, 503):
-        return Overloaded("The engine is overloaded. Please try again shortly.", wait_seconds=2)
+        return EngineBusy("The engine is overloaded. Please try again shortly.", wait_seconds=2)
     return UpstreamFailed("The engine failed to answer this request.")

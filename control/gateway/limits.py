@@ -27,6 +27,8 @@ class Limits:
     tries: int = 2
     continuations: int = 2  # of one answer, on other replicas
     token_id_bytes: int = MIB  # kept of one answer to go on from, as text; beyond, it is not
+    retry_ratio: float = 0.1  # of calls that may be tried again
+    retry_burst: float = 10  # of them at once
     pooled_idle_seconds: float = 4  # engines close theirs after 5
 
     buffer_bytes: int = MIB  # per streamed call, for a tenant slower than its engine
@@ -47,6 +49,8 @@ class Limits:
     stranger_addresses: int = 10_000  # remembered; the one heard of longest ago is forgotten
     eject_seconds: float = 2
     first_byte_failures: int = 3  # in a row, before a replica is ejected
+    failures_in_a_row: int = 5  # of calls that it failed in other ways
+    busy_seconds: float = 1  # an engine that was full gets no retries
 
     prefix_blocks: int = 2  # of 512 bytes: what a prompt is known by where routes go by prefix
 

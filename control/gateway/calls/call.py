@@ -87,6 +87,8 @@ class Call:
             return True
         choice = self._choose()
         if isinstance(choice, Full):
+            if not self._patience.waits:
+                self._journal.decided(choice)
             return False
         if isinstance(choice, NoneReady):
             refusal = self._patience.without_replica()
@@ -116,6 +118,8 @@ class Call:
         self._journal.routed(choice)
         self._held.clear()
         self._pick.tried |= {live.id}
+        if not self._attempts:
+            self._shared.replicas.retries.earn()
         self._attempts += 1
         self._attempt = Attempt(self, self._shared, self._ask, live)
         self._attempt.prepare(plan)
@@ -179,10 +183,11 @@ class Call:
         left = self._shared.limits.tries - self._attempts
         may_retry = self._may_retry and left > 0 and not self._patience.is_past_deadline()
         if refusal.status >= 500 and may_retry:
-            choice = self._choose()
-            if isinstance(choice, Chosen):
+            busy = isinstance(refusal, errors.EngineBusy)
+            again = self._shared.replicas.choose_again(self._route, self._pick, calm=busy)
+            if again:
                 self._journal.gave_up(self._attempt, refusal.code or "internal_error")
-                return self._dispatch(choice)
+                return self._dispatch(again)
         return self._refuse(refusal, outcome=outcome)
 
     def _goes_on(self, refusal: Refusal, outcome: Outcome) -> bool:

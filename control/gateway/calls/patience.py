@@ -22,6 +22,10 @@ class Patience:
         self._streams = streams
         self._since: float | None = None  # when it began to wait
 
+    @property
+    def waits(self) -> bool:
+        return self._since is not None
+
     def begin(self, waiter: Waiter) -> Refusal | None:
         """A place in the queue, or why it gets none."""
         shared = self._shared

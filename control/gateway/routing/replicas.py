@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from control.gateway.http1.client import Pool
 from control.gateway.limits import Limits
 from control.gateway.routing import keys, rules
+from control.gateway.routing.budget import RetryBudget
 from control.gateway.routing.candidates import Candidate, Pick
 from control.gateway.routing.rules import Choice, Chosen, NoneReady, Option
 from control.gateway.waiting.rules import Mean, Pace, Want
@@ -38,6 +39,7 @@ class LiveReplicas:
         self._ready: dict[str, list[Live]] = {}  # by deployment
         self._held_seconds: dict[str, Mean] = {}  # of a slot by a call, by deployment
         self._turns: dict[str, int] = {}  # of routes that go round
+        self.retries = RetryBudget(ratio=limits.retry_ratio, burst=limits.retry_burst)
 
     def swap(self, replicas: Replicas, keys_of: Mapping[int, str]) -> None:
         """A replica that stays the same launch keeps its connections and its health."""
@@ -77,6 +79,16 @@ class LiveReplicas:
             other = rules.choose([spare], pick, now)
             return choice if isinstance(other, NoneReady) else other
         return choice
+
+    def choose_again(self, route: RouteInfo, pick: Pick, *, calm: bool) -> Chosen | None:
+        """Another replica for a call that failed, within the budget of retries.
+
+        `calm`: its engine had no room, so only one that does not queue itself will do.
+        """
+        pick.calm = calm
+        choice = self.choose(route, pick)
+        pick.calm = False
+        return choice if isinstance(choice, Chosen) and self.retries.spend() else None
 
     def any_ready(self, route: RouteInfo) -> bool:
         names = [target.deployment for target in route.targets]
