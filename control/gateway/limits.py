@@ -47,7 +47,11 @@ class Limits:
     output_tokens_expected: int = 1024  # of a choice, where the route names no default
     strangers_per_minute: int = 60  # requests of one client address without a valid key
     stranger_addresses: int = 10_000  # remembered; the one heard of longest ago is forgotten
-    eject_seconds: float = 2
+    eject_seconds: float = 2  # before a replica that left is probed; doubled each time
+    eject_seconds_max: float = 30
+    probe_seconds: float = 5  # an engine's answer about its health or its name
+    identity_seconds: float = 1  # for new connections, after an engine said who it is
+    reused_seconds: float = 0.5  # a kept connection that ends so soon was closed before
     first_byte_failures: int = 3  # in a row, before a replica is ejected
     failures_in_a_row: int = 5  # of calls that it failed in other ways
     busy_seconds: float = 1  # an engine that was full gets no retries

@@ -43,6 +43,8 @@ _HELP = {
     "tpot_seconds": ("histogram", "Time for each output token after the first."),
     "retries_total": ("counter", "Requests that a client library marked as a retry."),
     "attempts_total": ("counter", "Requests sent to engines, by result."),
+    "ejections_total": ("counter", "Replicas taken out of the rotation, by reason."),
+    "identity_mismatch_total": ("counter", "Answers of an engine that is not the one launched."),
     "lost_tokens_total": ("counter", "Tokens of tries that calls went on without, by reason."),
     "traces_kept_total": ("counter", "Calls whose stages were written down, by reason."),
     "continuations_total": ("counter", "Answers gone on with on another replica, by route."),

@@ -69,14 +69,19 @@ class Shared:
 
 
 def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, clock: Clock) -> Shared:
+    tally = Tally()
+    waiting = Waiting(calls_max=limits.waiting_calls, clock=clock.now)
+    replicas = LiveReplicas(processes=processes, limits=limits, clock=clock.now, tally=tally)
+    replicas.rotation.on_change = waiting.advance
     return Shared(
         limits=limits,
         clock=clock,
         spool=spool,
         outbox=Outbox(spool),
         counters=Counters(redis_url, processes=processes, limits=limits, clock=clock.now),
-        replicas=LiveReplicas(processes=processes, limits=limits, clock=clock.now),
-        waiting=Waiting(calls_max=limits.waiting_calls, clock=clock.now),
+        replicas=replicas,
+        waiting=waiting,
+        tally=tally,
         strangers=Strangers(
             per_minute=limits.strangers_per_minute,
             processes=processes,

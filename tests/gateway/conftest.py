@@ -24,6 +24,7 @@ async def engines(place):
         await upstream.start()
         started.append(upstream)
         upstream.info = replica(len(started), upstream.port, **changes)
+        upstream.served = upstream.info.served_name
         place.know_replicas(*(one.info for one in started))
         return upstream
 

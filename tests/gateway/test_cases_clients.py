@@ -93,6 +93,11 @@ async def test_r01_slots_come_back_however_a_call_ends(place, engines):
                 else:
                     await stream.until(b'"error"')
         await place.until(lambda: not place.shared.calls)
+        engine.scripts = [answered()]
+        place.push(60)
+        await place.until(lambda: not place.shared.replicas.ejected())
+        for _ in range(5):  # one that was out has to prove itself
+            assert (await place.post(chat())).status == 200
         hold = asyncio.Event()
         engine.scripts = [answered(hold=hold)]
         before = len(engine.seen)

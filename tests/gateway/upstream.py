@@ -99,7 +99,11 @@ class Upstream:
     def __init__(self, *scripts: Script) -> None:
         self.scripts = list(scripts) or [answered()]
         self.seen: list[Seen] = []
+        self.served = "m"  # what it says that it serves; None is a 404
+        self.health = 200
+        self.probes: list[str] = []  # paths that were asked beside calls
         self.connections = 0
+        self.connections_most = 0
         self._tasks: set[asyncio.Task] = set()
 
     async def start(self) -> int:
@@ -116,10 +120,15 @@ class Upstream:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._tasks.add(asyncio.current_task())
         self.connections += 1
+        self.connections_most = max(self.connections_most, self.connections)
         seen: Seen | None = None
         try:
             while True:
-                seen = await _request(reader)
+                asked = await _request(reader)
+                if asked.head.startswith("GET "):
+                    self._tell(asked, writer)
+                    continue
+                seen = asked
                 self.seen.append(seen)
                 script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
                 if not await self._play(script, seen, reader, writer):
@@ -132,6 +141,17 @@ class Upstream:
                 seen.closed.set()
             writer.close()
             self._tasks.discard(asyncio.current_task())
+
+    def _tell(self, asked: Seen, writer: asyncio.StreamWriter) -> None:
+        path = asked.head.split(" ", 2)[1]
+        self.probes.append(path)
+        if path.endswith("/health"):
+            status, body = self.health, b"{}"
+        else:
+            status = 404 if self.served is None else 200
+            body = json.dumps({"object": "list", "data": [{"id": self.served}]}).encode()
+        head = f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
 
     async def _play(self, script, seen, reader, writer) -> bool:
         """False when the connection is over."""

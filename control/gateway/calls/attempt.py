@@ -6,7 +6,9 @@ from control.gateway import errors
 from control.gateway.calls.plan import Plan
 from control.gateway.errors import Refusal
 from control.gateway.http1.client import Sending
-from control.gateway.routing.replicas import Live
+from control.gateway.routing.causes import cause_of
+from control.gateway.routing.health import Cause
+from control.gateway.routing.live import Live
 from control.gateway.routing.room import held_tokens
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks, stops
@@ -64,6 +66,7 @@ class Attempt:
         self._bytes = 0
         self._over = False
         self._sending: Sending | None = None
+        self._resent = self._broke = False
         self._kv_tokens = caller.want.kv_tokens  # that it holds of the engine's cache
         self._sent_at = self._last_byte_at = shared.clock.now()
         self.head_at = 0.0  # the engine began to answer
@@ -123,11 +126,13 @@ class Attempt:
         if self._over or not self._ask.stream:
             return
         self._true_up()
+        if has_content:
+            self._shared.replicas.went_on(self.live)
         if not has_content and now - self._sent_at > limits.first_byte_seconds:
-            self._shared.replicas.was_slow(self.live)
+            self._shared.replicas.failed(self.live, Cause.SLOW)
             self._time_out("The engine did not begin to answer in time.")
         elif has_content and now - self._last_byte_at > limits.between_bytes_seconds:
-            self._shared.replicas.failed(self.live, eject=False)
+            self._shared.replicas.failed(self.live, Cause.SILENT)
             self._time_out("The engine stopped answering.")
 
     def tokens(self, outcome: Outcome) -> tuple[chunks.Usage, TokensSource]:
@@ -173,17 +178,24 @@ class Attempt:
         return None if self._over else self._end_stream()
 
     def on_failure(self, reason: str, *, sent: bool, reused: bool) -> None:
-        if reused:
+        age = self._shared.clock.now() - self._sent_at
+        if reused and age <= self._shared.limits.reused_seconds:
             # A kept-alive connection that the engine was just closing: it has not seen this.
+            self._resent = True
             self._sending = self.live.pool.send(self, self._request)
             return None
+        self._broke = True
         if self.reader:
             return self.on_end()
         self.reached = sent
         if sent:
-            return self._failed(errors.UpstreamFailed("The engine broke off before it answered."))
+            broken = errors.UpstreamFailed("The engine broke off before it answered.")
+            return self._failed(broken, Cause.BROKE)
         refusal = errors.Overloaded("No replica can be reached at the moment.", wait_seconds=2)
-        return self._failed(refusal, eject=True)
+        if reason == Cause.IMPOSTOR:
+            return self._failed(refusal, Cause.IMPOSTOR)
+        # It took the call on a kept connection, and is gone: it may have died of it.
+        return self._failed(refusal, Cause.BROKE if self._resent else Cause.UNREACHABLE)
 
     # --- what the answer means ---
 
@@ -231,7 +243,8 @@ class Attempt:
         found = chunks.error_of(seen) if seen else None
         message, code = found[1:] if found else ("", None)
         if self._status in _NOT_OURS:
-            return self._failed(errors.UpstreamFailed("The engine is not the one asked for."), True)
+            stranger = errors.UpstreamFailed("The engine is not the one asked for.")
+            return self._failed(stranger, Cause.IMPOSTOR)
         refusal = errors.from_engine(self._status, message, code)
         if refusal.status < 500 and not self._continued:
             self._leave()
@@ -247,13 +260,14 @@ class Attempt:
         if outcome is Outcome.COMPLETE:
             self._shared.replicas.succeeded(self.live)
         else:
-            self._shared.replicas.failed(self.live, eject=False)
+            cause = Cause.BROKE if self._broke else cause_of(reader.error)
+            self._shared.replicas.failed(self.live, cause)
         broken = errors.UpstreamFailed("The engine's answer broke off.")
         self._caller.on_stream_end(outcome, reader.error or broken)
 
-    def _failed(self, refusal: Refusal, eject: bool = False) -> None:
+    def _failed(self, refusal: Refusal, cause: Cause | None = None) -> None:
         self._leave()
-        self._shared.replicas.failed(self.live, eject=eject)
+        self._shared.replicas.failed(self.live, cause or cause_of(refusal))
         if self._continued:
             refusal = errors.UpstreamFailed("The engine's answer broke off.")
         self._caller.on_refusal(refusal, Outcome.UPSTREAM_ERROR)

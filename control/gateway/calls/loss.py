@@ -5,7 +5,7 @@ from control.gateway.calls.attempt import Attempt, Caller
 from control.gateway.calls.plan import plan_of
 from control.gateway.errors import Refusal
 from control.gateway.routing.candidates import Pick
-from control.gateway.routing.replicas import Live
+from control.gateway.routing.live import Live
 from control.gateway.routing.rules import Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams.continued import Continued

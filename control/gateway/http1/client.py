@@ -8,6 +8,7 @@ from typing import Protocol
 
 import httptools
 
+from control.gateway.http1.proof import Proof
 from control.gateway.limits import Limits
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Upstream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         self.transport = transport
+        self.pool.open.add(self)
 
     def begin(self, exchange: Exchange, request: bytes) -> None:
         self.exchange = exchange
@@ -55,6 +57,11 @@ class Upstream(asyncio.Protocol):
         self.closed = True
         self.pool.forget(self)
         self.transport.abort()
+
+    def reset(self) -> bool:
+        """After a proof, for a call: False if it has ended, or somebody else was faster."""
+        self._uses = 0
+        return not self.closed and self.exchange is None
 
     def let_finish(self) -> None:
         """All that matters has come; the connection may be used again once it has ended."""
@@ -132,6 +139,8 @@ class Upstream(asyncio.Protocol):
     def _fail(self, reason: str) -> None:
         exchange, self.exchange = self.exchange, None
         self.closed = True
+        if not self._finishing:
+            self.pool.doubt()
         self.pool.forget(self)
         self.transport.abort()
         if exchange:
@@ -142,9 +151,19 @@ class Pool:
     """Connections to one launch of one engine; another launch has another pool."""
 
     def __init__(
-        self, host: str, port: int, *, tls: bool, limits: Limits, clock: Callable[[], float]
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: bool,
+        limits: Limits,
+        clock: Callable[[], float],
+        proof: Proof | None = None,
     ) -> None:
         self.finishing: set[Upstream] = set()
+        self.open: set[Upstream] = set()
+        self.most = limits.connections  # that may be open at once
+        self.proof = proof
         self._host = host
         self._port = port
         self._tls = ssl.create_default_context() if tls else None
@@ -163,6 +182,7 @@ class Pool:
                 sending.upstream = upstream
                 upstream.begin(exchange, request)
                 return sending
+        self._make_room()
         task = asyncio.get_running_loop().create_task(self._dial(sending))
         self._dialling.add(task)
         task.add_done_callback(self._dialling.discard)
@@ -171,6 +191,11 @@ class Pool:
     def now(self) -> float:
         return self._clock()
 
+    def doubt(self) -> None:
+        """The engine has closed a connection by itself: another may answer there by now."""
+        if self.proof:
+            self.proof.doubt()
+
     def give_back(self, upstream: Upstream, *, keep: bool) -> None:
         self.finishing.discard(upstream)
         if keep and not self._closed:
@@ -178,12 +203,13 @@ class Pool:
             self._idle.append(upstream)
         else:
             upstream.closed = True
+            self.open.discard(upstream)
             upstream.transport.close()
 
     def forget(self, upstream: Upstream) -> None:
         self.finishing.discard(upstream)
-        if upstream in self._idle:
-            self._idle.remove(upstream)
+        self.open.discard(upstream)
+        self._take(upstream)
 
     def sweep(self, now: float) -> None:
         """Close what the engine is about to close, and what does not come to its end."""
@@ -197,6 +223,11 @@ class Pool:
         for upstream in tuple(self._idle):
             upstream.abort()
 
+    def _make_room(self) -> None:
+        """An answer that is all there but for its last bytes gives way to a call."""
+        while self.finishing and len(self.open) + len(self._dialling) >= self.most:
+            min(self.finishing, key=lambda upstream: upstream.since).abort()
+
     async def _dial(self, sending: "Sending") -> None:
         loop = asyncio.get_running_loop()
         try:
@@ -208,12 +239,24 @@ class Pool:
             if not sending.aborted:
                 reason = f"no connection: {type(error).__name__}"
                 sending.exchange.on_failure(reason, sent=False, reused=False)
-            return
+            return None
+        if self.proof and self.proof.is_due and not sending.aborted:
+            why = await self.proof.of(upstream)
+            if why and not sending.aborted:
+                upstream.abort()
+                return sending.exchange.on_failure(why, sent=False, reused=False)
+            if not upstream.reset():
+                return None if sending.aborted else await self._dial(sending)
+            self._take(upstream)
         if sending.aborted:
             transport.abort()
-            return
+            return None
         sending.upstream, sending.dialled_at = upstream, self._clock()
-        upstream.begin(sending.exchange, sending.request)
+        return upstream.begin(sending.exchange, sending.request)
+
+    def _take(self, upstream: Upstream) -> None:
+        if upstream in self._idle:
+            self._idle.remove(upstream)
 
 
 class Sending:

@@ -38,6 +38,7 @@ class Candidate:
     __slots__ = (
         "batch_in_flight",
         "capacity",
+        "coming",
         "engine",
         "id",
         "in_flight",
@@ -55,6 +56,7 @@ class Candidate:
         self.batch_in_flight = 0  # of those
         self.room = Room(None)
         self.engine: EngineLoad | None = None
+        self.coming = False  # without slots, but that may change at any moment
         self.refused_until = 0.0  # the engine's own queue was full
         self.seed = seed or id_  # its place in the order of each key
 

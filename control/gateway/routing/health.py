@@ -50,8 +50,11 @@ class Health:
             self._outs_in_a_row = 0
         return True
 
-    def failed(self, cause: Cause, now: float) -> bool:
-        """True if it leaves the rotation by this."""
+    def failed(self, cause: Cause, now: float, *, alone: bool = False) -> bool:
+        """True if it leaves the rotation by this.
+
+        One that is `alone` stays while it answers at all: nobody would serve in its place.
+        """
         if cause is Cause.BUSY:
             return False  # saturation is no illness
         self.failures += 1
@@ -61,13 +64,7 @@ class Health:
             self._slow_in_a_row += 1
         else:
             self._in_a_row += 1
-        limits = self._limits
-        leaves = (
-            cause in AT_ONCE
-            or self.proved is not None
-            or self._in_a_row >= limits.failures_in_a_row
-            or self._slow_in_a_row >= limits.first_byte_failures
-        )
+        leaves = cause in AT_ONCE or not alone and self._is_bad()
         if leaves:
             self._leave(cause, now)
         return leaves
@@ -88,6 +85,15 @@ class Health:
         if self.out:
             return 0
         return share if self.proved is None else min(self.proved + 1, share)
+
+    def _is_bad(self) -> bool:
+        if self.proved is not None:
+            return True
+        limits = self._limits
+        return (
+            self._in_a_row >= limits.failures_in_a_row
+            or self._slow_in_a_row >= limits.first_byte_failures
+        )
 
     def _leave(self, cause: Cause, now: float) -> None:
         self._outs_in_a_row += 1

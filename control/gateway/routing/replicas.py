@@ -2,36 +2,26 @@
 
 from collections.abc import Callable, Mapping
 
-from control.gateway.http1.client import Pool
 from control.gateway.limits import Limits
-from control.gateway.routing import keys, rules
+from control.gateway.metrics import Tally
+from control.gateway.routing import rules
 from control.gateway.routing.budget import RetryBudget
-from control.gateway.routing.candidates import Candidate, Pick
+from control.gateway.routing.candidates import Pick
+from control.gateway.routing.health import Cause
+from control.gateway.routing.live import Live
+from control.gateway.routing.rotation import Rotation
 from control.gateway.routing.rules import Choice, Chosen, NoneReady, Option
 from control.gateway.waiting.rules import Mean, Pace, Want
 from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
-from control.states import Priority, RoutingPolicy
+from control.states import Priority, ReplicaState, RoutingPolicy
 
-READY = "ready"
-
-
-class Live(Candidate):
-    """One launch of one engine, as calls find it. Another launch is another object."""
-
-    def __init__(self, info: ReplicaInfo, pool: Pool) -> None:
-        super().__init__(info.id, info.slots, seed=keys.replica_seed(info.deployment, info.id))
-        self.info = info
-        self.key = ""
-        self.pool = pool
-        self.room.resize(info.kv_tokens)
-        self.failures = 0  # in all, of calls
-        self.slow = 0  # first-byte timeouts in a row
-        self.ejected_until = 0.0
-        self.on_trial = False
+READY, UNHEALTHY = ReplicaState.READY, ReplicaState.UNHEALTHY
 
 
 class LiveReplicas:
-    def __init__(self, *, processes: int, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, *, processes: int, limits: Limits, clock: Callable[[], float], tally: Tally
+    ) -> None:
         self._processes = processes
         self._limits = limits
         self._clock = clock
@@ -39,6 +29,7 @@ class LiveReplicas:
         self._ready: dict[str, list[Live]] = {}  # by deployment
         self._held_seconds: dict[str, Mean] = {}  # of a slot by a call, by deployment
         self._turns: dict[str, int] = {}  # of routes that go round
+        self.rotation = Rotation(limits, clock, tally, self._size)
         self.retries = RetryBudget(ratio=limits.retry_ratio, burst=limits.retry_burst)
 
     def swap(self, replicas: Replicas, keys_of: Mapping[int, str]) -> None:
@@ -48,7 +39,9 @@ class LiveReplicas:
         for info in replicas.replicas:
             known = self._live.get(info.id)
             if known is None or _moved(known.info, info):
-                known = Live(info, self._pool(info))
+                known = Live(info, self._limits, self._clock)
+            elif known.info.state == UNHEALTHY and info.state == READY:
+                known.health.returned()
             known.info, known.key, known.capacity = info, keys_of.get(info.id, ""), info.slots
             self._size(known)
             known.room.resize(info.kv_tokens)
@@ -99,13 +92,12 @@ class LiveReplicas:
 
     def pace(self, route: RouteInfo) -> Pace | None:
         """Of the ends of calls while all slots of its replicas are taken; None if unknown."""
-        now = self._clock()
         sizes = []
         for target in route.targets:
             if target.weight > 0:
                 ready = self._ready.get(target.deployment, ())
                 mean = self._held_seconds.get(target.deployment)
-                up = [live for live in ready if live.ejected_until <= now]
+                up = [live for live in ready if not live.health.out]
                 # One on trial takes a single call now, but all of its slots once that succeeds.
                 slots = sum([self._at_once(live) for live in up])
                 sizes.append((slots, mean.pace if mean else None))
@@ -113,7 +105,7 @@ class LiveReplicas:
 
     def _at_once(self, live: Live) -> int:
         """How many calls it runs while it is full: of slots, or of tokens."""
-        slots = max(live.info.slots // self._processes, 1)
+        slots = self._share(live)
         return min(slots, max(live.in_flight, 1)) if live.room.is_tight else slots
 
     def took(self, live: Live, want: Want) -> None:
@@ -135,53 +127,39 @@ class LiveReplicas:
         self._held_seconds.setdefault(live.info.deployment, Mean()).add(seconds)
 
     def succeeded(self, live: Live) -> None:
-        live.slow = 0
-        if live.on_trial:
-            live.on_trial = False
-            self._size(live)
+        self.rotation.succeeded(live, self._share(live))
 
-    def failed(self, live: Live, *, eject: bool) -> None:
-        """`eject`: it could not be reached, or is not who it should be."""
-        live.failures += 1
-        if eject or live.on_trial:
-            self._eject(live)
+    def failed(self, live: Live, cause: Cause) -> None:
+        others = self._ready.get(live.info.deployment, ())
+        alone = not any(other is not live and not other.health.out for other in others)
+        self.rotation.failed(live, cause, alone=alone)
 
-    def was_slow(self, live: Live) -> None:
-        live.failures += 1
-        live.slow += 1
-        if live.on_trial or live.slow >= self._limits.first_byte_failures:
-            self._eject(live)
+    def went_on(self, live: Live) -> None:
+        """A call has had tokens of it in the last second: as good as one that ended well."""
+        if live.health.proved is not None:
+            self.succeeded(live)
 
     def sweep(self, now: float) -> None:
         for live in self._live.values():
             live.pool.sweep(now)
-            if live.on_trial:
-                self._size(live)
+            self.rotation.sweep(live, now)
 
     def close(self) -> None:
+        self.rotation.close()
         for live in self._live.values():
             live.pool.close()
 
     def ejected(self) -> int:
-        now = self._clock()
-        return sum(live.ejected_until > now for live in self._live.values())
+        return sum(live.health.out is not None for live in self._live.values())
 
-    def _pool(self, info: ReplicaInfo) -> Pool:
-        return Pool(info.host, info.port, tls=info.tls, limits=self._limits, clock=self._clock)
-
-    def _eject(self, live: Live) -> None:
-        live.ejected_until = self._clock() + self._limits.eject_seconds
-        live.on_trial = True
-        self._size(live)
+    def _share(self, live: Live) -> int:
+        """Of its slots, for this process."""
+        return max(live.info.slots // self._processes, 1)
 
     def _size(self, live: Live) -> None:
         """What this process may use of it now."""
-        live.slots = rules.slots_now(
-            live.info.slots,
-            self._processes,
-            ejected=live.ejected_until > self._clock(),
-            on_trial=live.on_trial,
-        )
+        share = self._share(live)
+        live.slots, live.pool.most = live.health.slots(share), share
 
 
 def _moved(old: ReplicaInfo, new: ReplicaInfo) -> bool:

@@ -52,13 +52,6 @@ def choose(options: Sequence[Option], pick: Pick, now: float) -> Choice:
     return Chosen(replica, option.deployment, why, figures)
 
 
-def slots_now(slots: int, processes: int, *, ejected: bool, on_trial: bool) -> int:
-    """What one gateway process may use: its share, one call to prove itself, or nothing."""
-    if ejected:
-        return 0
-    return 1 if on_trial else max(slots // processes, 1)
-
-
 def pace(sizes: Iterable[tuple[int, Pace | None]]) -> Pace | None:
     """Seconds from one end of a call to the next while all slots are taken.
 
@@ -85,7 +78,7 @@ def _free(replicas: Sequence[Candidate], pick: Pick, now: float) -> list[Candida
 
 
 def _worth_waiting(option: Option, pick: Pick) -> bool:
-    return any(r.slots > 0 and r.id not in pick.tried for r in option.replicas)
+    return any((r.slots > 0 or r.coming) and r.id not in pick.tried for r in option.replicas)
 
 
 def _by_weight(

@@ -56,6 +56,6 @@ async def test_the_fallback_serves_when_no_target_can(place, engines):
 
 async def test_without_a_fallback_no_other_deployment_is_touched(place, engines):
     spare = await engines(answered("spare"), deployment="spare")
-    place.know(route("chat", target("d")))
+    place.know(route("chat", target("d"), cold_start_seconds=0))
     assert (await place.post(chat())).error["code"] == "model_loading"
     assert not spare.seen

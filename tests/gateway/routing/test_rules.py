@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from control.gateway.routing import rules
 from control.gateway.routing.candidates import Candidate, EngineLoad, Figures, Pick
-from control.gateway.routing.rules import Chosen, Full, NoneReady, Option, choose, slots_now
+from control.gateway.routing.rules import Chosen, Full, NoneReady, Option, choose
 from control.gateway.waiting.rules import Pace
 
 
@@ -112,20 +112,11 @@ def test_a_weight_of_nine_to_one_is_kept_within_three_sigma():
     assert abs(counts["b"] - calls * share) <= 3 * (calls * share * (1 - share)) ** 0.5
 
 
-@pytest.mark.parametrize(
-    ("slots", "processes", "ejected", "on_trial", "now"),
-    [
-        (8, 1, False, False, 8),
-        (8, 3, False, False, 2),
-        (1, 3, False, False, 1),
-        (8, 1, True, True, 0),
-        (8, 1, False, True, 1),
-    ],
-)
-def test_a_process_takes_its_share_and_proves_a_replica_with_one_call(
-    slots, processes, ejected, on_trial, now
-):
-    assert slots_now(slots, processes, ejected=ejected, on_trial=on_trial) == now
+def test_a_replica_that_may_be_back_in_a_moment_is_worth_waiting_for():
+    probed = Candidate(1, 0)
+    probed.coming = True
+    assert chosen([Option("d", 100, [probed])]) == "full"
+    assert chosen([Option("d", 100, [probed])], tried=frozenset({1})) != "full"
 
 
 @pytest.mark.parametrize(
