@@ -10,6 +10,7 @@ import msgspec
 
 from control.gateway import context, encoding, errors, wire
 from control.gateway.admission import rules
+from control.gateway.admission.personal import personal_scopes
 from control.gateway.admission.rules import Check, Hold
 from control.gateway.calls.call import Call
 from control.gateway.errors import Refusal
@@ -18,7 +19,7 @@ from control.gateway.http1.server import Connection
 from control.gateway.identity import identify
 from control.gateway.ids import call_id
 from control.gateway.shared import Shared
-from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes
+from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes, Scope
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class Terms(NamedTuple):
     checks: tuple[Check, ...]
     room: wire.Room
     context_tokens: int | None  # the scopes' own ceiling
+    personal: tuple[Scope, ...]  # those with limits of each end user, address or identical call
 
 
 class World(NamedTuple):
@@ -162,6 +164,8 @@ class Gateway:
             input_tokens=ask.input_estimate,
             output_tokens=rules.expected_output(ask.choices, max_tokens, expected),
         )
+        if terms.personal:
+            hold = self.shared.personal.narrowed(hold, terms.personal, request, ask)
         if request.headers.get(b"x-stainless-retry-count", b"0") != b"0":
             self.shared.tally.add("retries_total")
         call = Call(self.shared, connection, ask, route, hold)
@@ -256,9 +260,9 @@ def _terms(
     """All checks; of ceilings the lowest: each scope's, the route's, what its engines can hold."""
     route = routes.routes[name]
     outputs = [route.output_tokens_max]
-    own = [identities.scopes[scope].limits for scope in scopes]
-    outputs += [limits.get("output_tokens") for limits in own]
-    context_tokens = _lowest([limits.get("context_tokens") for limits in own])
+    own = [identities.scopes[scope] for scope in scopes]
+    outputs += [scope.limits.get("output_tokens") for scope in own]
+    context_tokens = _lowest([scope.limits.get("context_tokens") for scope in own])
     contexts = [context_tokens, *(target.context_tokens for target in route.targets)]
     room = wire.Room(
         output_tokens_max=_lowest(outputs),
@@ -266,7 +270,7 @@ def _terms(
         context_tokens=_lowest(contexts),
     )
     asked = tuple(check for scope in scopes for check in checks[scope])
-    return Terms(asked, room, context_tokens)
+    return Terms(asked, room, context_tokens, personal_scopes(own))
 
 
 def _lowest(ceilings: list[int | None]) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from control.gateway.admission.counters import Counters
+from control.gateway.admission.personal import Personal
 from control.gateway.admission.strangers import Strangers
 from control.gateway.counted import Counted
 from control.gateway.limits import Limits
@@ -16,6 +17,7 @@ from control.gateway.routing.replicas import LiveReplicas
 from control.gateway.tracing import Room
 from control.gateway.waiting.queue import Waiting
 from control.metering.spool import Record, Refused
+from control.models.sealing import derived
 from control.routes.snapshot import Identity
 
 
@@ -47,6 +49,7 @@ class Shared:
     replicas: LiveReplicas
     waiting: Waiting
     strangers: Strangers
+    personal: Personal
     trace_room: Room
     tally: Tally = field(default_factory=Tally)
     calls: set = field(default_factory=set)
@@ -88,5 +91,6 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
             addresses_max=limits.stranger_addresses,
             clock=clock.now,
         ),
+        personal=Personal(derived("end-users")),
         trace_room=Room(limits.refused_traces_per_second),
     )

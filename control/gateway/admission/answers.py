@@ -10,6 +10,9 @@ _RATES: dict[str, tuple[str, type[Refusal]]] = {
     "requests_per_minute": ("requests per min (RPM)", errors.RateLimited),
     "input_tokens_per_minute": ("input tokens per min (TPM)", errors.TokensLimited),
     "output_tokens_per_minute": ("output tokens per min (TPM)", errors.TokensLimited),
+    "end_user_requests_per_minute": ("requests per min (RPM)", errors.RateLimited),
+    "end_user_output_tokens_per_minute": ("output tokens per min (TPM)", errors.TokensLimited),
+    "address_requests_per_minute": ("requests per min (RPM)", errors.RateLimited),
 }
 _HEADERS = {
     "requests_per_minute": b"requests",
@@ -22,8 +25,9 @@ def refusal_of(refused: Refused, route: str, identity: Identity) -> Refusal:
     """Clients parse the wait in the text: it is the same as in the headers."""
     check, where = refused.check, f"for '{route}' in {_scope(refused.check.scope, identity)}"
     if isinstance(check, Slots):
+        what = "identical calls" if check.limit == "identical_calls" else "calls"
         return errors.TooManyCalls(
-            f"Limit reached {where} on calls at once: Limit {check.most}."
+            f"Limit reached {where} on {what} at once: Limit {check.most}."
             " Please try again when one of them has ended.",
             wait_seconds=refused.wait_seconds,
         )
@@ -62,10 +66,15 @@ def ratelimit_headers(levels: tuple[Level, ...]) -> Headers:
     )
 
 
+_PERSONS = {"u": "one end user of ", "a": "one client address of "}
+
+
 def _scope(scope: str, identity: Identity) -> str:
+    """`u:t:1:…` is one end user within tenant 1; who it is, is not known here."""
+    person = _PERSONS.get(scope[0], "")
     kind, name = {
         "t": ("tenant", identity.tenant),
         "p": ("project", identity.project),
         "k": ("key", identity.key),
-    }[scope[0]]
-    return f"{kind} '{name}'"
+    }[scope[2 if person else 0]]
+    return f"{person}{kind} '{name}'"

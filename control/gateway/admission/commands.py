@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from control.gateway.admission import scripts
 from control.gateway.admission.leases import Lease
-from control.gateway.admission.rules import Check, Hold, Slots, Used
+from control.gateway.admission.rules import CALL, COUNTS, Check, Hold, Slots, Used
 from control.gateway.admission.valkey import encode, encode_words
 
 SINCE = "rates:since"
-_KINDS = {"input_tokens_per_minute": "i", "output_tokens_per_minute": "o"}  # for the scripts
 
 
 class Exchanged(NamedTuple):
@@ -65,7 +64,7 @@ def key_of(check: Check) -> str:
 @functools.lru_cache(maxsize=1024)
 def settled(checks: tuple[Check, ...]) -> tuple[Check, ...]:
     """A request that was made stays counted; all else depends on what came of it."""
-    return tuple(c for c in checks if isinstance(c, Slots) or c.limit in _KINDS)
+    return tuple(c for c in checks if isinstance(c, Slots) or c.limit in COUNTS)
 
 
 @functools.lru_cache(maxsize=2048)
@@ -75,7 +74,7 @@ def _around_call(
     """Alike for all calls under the same limits: encoded once."""
     words: list[str | int | float] = list(first)
     for check in checks:
-        kind = "c" if isinstance(check, Slots) else _KINDS.get(check.limit, "r")
+        kind = "c" if isinstance(check, Slots) else COUNTS.get(check.limit, CALL)
         words += [kind, *_size(check)]
     keys = [*map(key_of, checks), SINCE]
     count = 3 + len(keys) + 3 + len(words)

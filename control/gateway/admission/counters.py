@@ -57,6 +57,8 @@ class Counters:
             return on_answer(NOTHING_ASKED)
         if not self.shared:
             return on_answer(self._take_locally(call_id, hold))
+        if hold.personal:
+            return self._ask(call_id, hold, None, on_answer)
         bundle = self._exchange.bundle_of(hold.checks)
         if bundle.is_whole and self._exchange.spend(bundle, hold):
             return on_answer(bundle.taken)
@@ -145,7 +147,7 @@ class Counters:
     # --- asking ---
 
     def _ask(
-        self, call_id: str, hold: Hold, bundle: Bundle, on_answer: Callable[[Answer], None]
+        self, call_id: str, hold: Hold, bundle: Bundle | None, on_answer: Callable[[Answer], None]
     ) -> None:
         def on_reply(reply: Reply) -> None:
             if isinstance(reply, ReplyError):
@@ -153,9 +155,9 @@ class Counters:
                 return on_answer(self._take_locally(call_id, hold))
             return on_answer(self._answer(call_id, hold, reply))
 
-        free = self._exchange.give_back(bundle)
+        free = self._exchange.give_back(bundle) if bundle else []
         self.valkey.send(self._commands.take(call_id, hold), on_reply)
-        if bundle.fits(hold.input_tokens, hold.output_tokens):
+        if free and bundle.fits(hold.input_tokens, hold.output_tokens):
             self._exchange.refill(free)
 
     def _answer(self, call_id: str, hold: Hold, reply: list[int]) -> Answer:

@@ -7,17 +7,25 @@ not refill while it is held, so that what all processes grant stays within the l
 from collections.abc import Iterable
 from math import inf
 
-from control.gateway.admission.rules import Check, Level, Rate, Slots
+from control.gateway.admission.rules import (
+    CALL,
+    COUNTS,
+    INPUT,
+    OUTPUT,
+    PERSONAL,
+    Check,
+    Level,
+    Rate,
+    Slots,
+)
 
 LEASED_FROM = 100  # a limit below is always asked: a hundredth of it is no whole unit
-_OF_REQUESTS, _OF_TOKENS = (
-    "requests_per_minute",
-    ("input_tokens_per_minute", "output_tokens_per_minute"),
-)
 
 
 def block_of(check: Check) -> int:
     """How many units a process may hold unused; 0 if this limit must be asked each time."""
+    if check.limit in PERSONAL:
+        return 0  # too many to hold some of each
     if isinstance(check, Slots):
         return check.most // LEASED_FROM
     return min(check.units, check.gcra.burst) // LEASED_FROM
@@ -108,14 +116,15 @@ class Bundle:
         self.checks = checks
         self.leases = tuple(leases)
         self.is_whole = len(self.leases) == len(checks)
-        self._ones = _limited(self.leases, "requests_per_second", _OF_REQUESTS, "concurrent_calls")
+        self._ones = _counting(self.leases, CALL)
         self._slots = tuple(lease for lease in self.leases if isinstance(lease.check, Slots))
-        self._inputs = _limited(self.leases, _OF_TOKENS[0])
-        self._outputs = _limited(self.leases, _OF_TOKENS[1])
+        self._inputs = _counting(self.leases, INPUT)
+        self._outputs = _counting(self.leases, OUTPUT)
         self._input_most = min((lease.block for lease in self._inputs), default=inf)
         self._output_most = min((lease.block for lease in self._outputs), default=inf)
         self.taken = Taken(bundle=self)
-        self._told = (_limited(self.leases, _OF_REQUESTS), self._inputs + self._outputs)
+        minutely = [x for x in self._ones if x.check.limit == "requests_per_minute"]
+        self._told = (tuple(minutely), self._inputs + self._outputs)
 
     def fits(self, tokens_in: int, tokens_out: int) -> bool:
         """Could a call of this size be granted from leases at all?"""
@@ -160,8 +169,8 @@ class Bundle:
         return tuple(_level(min(told, key=_remaining)) for told in self._told if told)
 
 
-def _limited(leases: Iterable[Lease], *limits: str) -> tuple[Lease, ...]:
-    return tuple(lease for lease in leases if lease.check.limit in limits)
+def _counting(leases: Iterable[Lease], what: str) -> tuple[Lease, ...]:
+    return tuple(lease for lease in leases if COUNTS.get(lease.check.limit, CALL) == what)
 
 
 def _spend(leases: tuple[Lease, ...], units: int, due: list[Lease]) -> None:

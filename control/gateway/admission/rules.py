@@ -80,6 +80,20 @@ CHECKED = (
     "concurrent_calls",
 )
 _PER_MINUTE = CHECKED[1:4]
+# Within one scope's ceiling, of each end user, each client address, and each identical call.
+PERSONAL = (
+    "end_user_requests_per_minute",
+    "end_user_output_tokens_per_minute",
+    "address_requests_per_minute",
+    "identical_calls",
+)
+INPUT, OUTPUT, BOTH, CALL = "i", "o", "t", "r"  # what a rate counts of a call
+COUNTS = {
+    "input_tokens_per_minute": INPUT,
+    "output_tokens_per_minute": OUTPUT,
+    "end_user_output_tokens_per_minute": OUTPUT,
+    "tokens_per_second": BOTH,
+}
 
 
 class Hold(NamedTuple):
@@ -88,11 +102,15 @@ class Hold(NamedTuple):
     checks: tuple[Check, ...]
     input_tokens: int = 0
     output_tokens: int = 0
+    personal: bool = False  # some checks are of this call alone: others have others
 
     def units(self, check: Rate) -> int:
-        if check.limit == "input_tokens_per_minute":
+        counts = COUNTS.get(check.limit, CALL)
+        if counts == INPUT:
             return self.input_tokens
-        return self.output_tokens if check.limit == "output_tokens_per_minute" else 1
+        if counts == OUTPUT:
+            return self.output_tokens
+        return self.input_tokens + self.output_tokens if counts == BOTH else 1
 
 
 class Used(NamedTuple):
@@ -203,10 +221,14 @@ def checks_of(scope: str, limits: dict[str, int]) -> tuple[Check, ...]:
         checks.append(Rate(scope, "requests_per_second", per_second, gcra))
     for limit in _PER_MINUTE:
         if per_minute := limits.get(limit):
-            checks.append(Rate(scope, limit, per_minute, Gcra(60 / per_minute, per_minute)))
+            checks.append(per_minute_of(scope, limit, per_minute))
     if (most := limits.get("concurrent_calls")) is not None:
         checks.append(Slots(scope, "concurrent_calls", most))
     return tuple(checks)
+
+
+def per_minute_of(scope: str, limit: str, units: int) -> Rate:
+    return Rate(scope, limit, units, Gcra(60 / units, units))
 
 
 def share_of(check: Check, processes: int) -> Check:

@@ -26,7 +26,7 @@ class Strangers:
 
     def wait_seconds(self, address: str) -> float:
         """Counts one more request; above zero if it is one too many."""
-        network = _network(address)
+        network = network_of(address)
         tat = self._tats.pop(network, 0.0)
         taken = self._rate.take(tat, self._clock())
         denied = isinstance(taken, Denied)
@@ -36,7 +36,7 @@ class Strangers:
         return taken.wait_seconds if denied else 0.0
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     try:
         known = ip_address(address)
     except ValueError:
