@@ -98,17 +98,11 @@ async def test_one_end_user_is_refused_and_others_are_served(gateways, engine, v
         place.know(route(), scopes={"t:1": {"end_user_requests_per_minute": 2}})
     answers = [await gateways[n % 2].post(chat(user="ann")) for n in range(3)]
     assert [answer.status for answer in answers] == [200, 200, 429]
-    assert (
-        answers[2]
-        .error["message"]
-        .startswith(
-            "Rate limit reached for 'chat' in one end user of tenant 'acme' on requests per min (RPM)"
-        )
-    )
+    assert "for 'chat' in one end user of tenant 'acme'" in answers[2].error["message"]
     assert 1 <= int(answers[2].headers["retry-after"]) <= 30
     assert (await gateways[0].post(chat(user="bob"))).status == 200
     assert (await gateways[0].post(chat())).status == 200
-    assert not [key for key in valkey.keys() if "ann" in key]
+    assert not [key for key in valkey.scan_iter() if "ann" in key]
 
 
 async def test_one_end_users_output_is_settled_by_what_came(gateways, engine, valkey):
