@@ -17,6 +17,7 @@ PAGES = (
     "/deployments/stub/",
     "/nodes/",
     "/models/",
+    "/models/routes/chat-stub/",
     "/tenants/",
     "/tenants/acme/",
     "/keys/",

@@ -82,6 +82,12 @@ def test_a_deployment_is_scaled_by_its_form(console, fleet):
     assert (deployment.replicas_min, deployment.replicas_max) == (1, 3)
 
 
+def test_a_deployment_shows_its_bucket(console, fleet):
+    fleet(1)
+    Deployment.objects.update(bucket={"calls_per_second": 2.5, "burst_seconds": 5})
+    assert "2.50 <small>calls" in console.get("/deployments/dep-1/").content.decode()
+
+
 def test_a_scale_that_cannot_be_is_refused_in_words(console, fleet):
     fleet(1)
     answer = {"replicas_min": 3, "replicas_max": 1}

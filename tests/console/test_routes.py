@@ -57,7 +57,7 @@ def shown(console, fleet) -> str:
         "2.5 s",
         "images.example",
         "min_tokens",
-        "4.0",
+        '4 <span class="soft">calls a second',
         "http://judge.example/",
         "50.0 %",
     ],
