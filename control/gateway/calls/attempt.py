@@ -32,6 +32,8 @@ class Caller(Protocol):
 
     def traceparent(self) -> bytes: ...
 
+    def on_token(self, data: bytes, now: float) -> None: ...
+
     def on_pieces(self, pieces: list[Piece]) -> None: ...
 
     def on_answer(self, body: bytes) -> None: ...
@@ -161,7 +163,10 @@ class Attempt:
         reader = self.reader
         if reader is None:
             return self._collect(data)
-        self._last_byte_at = self._shared.clock.now()
+        self._last_byte_at = now = self._shared.clock.now()
+        token = reader.glance(data)
+        if token is not None:
+            return self._caller.on_token(token, now)
         pieces = reader.feed(data)
         if pieces:
             self._caller.on_pieces(pieces)

@@ -3,8 +3,9 @@
 from control.gateway import errors, wire
 from control.gateway.admission import answers
 from control.gateway.admission.holding import Holding
-from control.gateway.admission.rules import Hold, Refused, Used
+from control.gateway.admission.rules import Hold, Refused
 from control.gateway.calls.attempt import Attempt
+from control.gateway.calls.bill import cost_of, used_of
 from control.gateway.calls.delivery import Delivery
 from control.gateway.calls.journal import Ending, Journal
 from control.gateway.calls.loss import Loss
@@ -17,13 +18,11 @@ from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady
 from control.gateway.shared import Shared
 from control.gateway.streams.relay import Piece
 from control.gateway.waiting import answers as waiting
-from control.gateway.waiting.rules import cost
 from control.gateway.waiting.wants import want_of
 from control.routes.snapshot import Identity, RouteInfo
 from control.states import Outcome
 
 _SENDABLE = (Outcome.COMPLETE, Outcome.INCOMPLETE)
-_WORKED = (*_SENDABLE, Outcome.CLIENT_CLOSED)  # an engine's work, asked for and not failed
 
 
 class Call:
@@ -139,6 +138,13 @@ class Call:
 
     # --- what the engine answers ---
 
+    def on_token(self, data: bytes, now: float) -> None:
+        """One of most: in the middle of a stream that the tenant reads as it comes."""
+        if self._first_token_at is None or not self._delivery.flows:
+            return self.on_pieces([Piece(data, content=True)])
+        self._last_token_at = now
+        return self._delivery.send(data, self._attempt.reader.tokens, now)
+
     def on_pieces(self, pieces: list[Piece]) -> None:
         now = self._shared.clock.now()
         has_content = any(piece.content for piece in pieces)
@@ -238,7 +244,7 @@ class Call:
             self._stop(waiting.deadline_passed(), Outcome.DEADLINE)
         else:
             self._delivery.keep_alive(now)
-            self._shared.waiting.progressed(self, self._cost(Outcome.COMPLETE))
+            self._shared.waiting.progressed(self, cost_of(self._attempt, Outcome.COMPLETE))
             self._journal.progressed(self._attempt)
             self._attempt.sweep(now, has_content=self._first_token_at is not None)
 
@@ -259,7 +265,7 @@ class Call:
         shared.waiting.leave(self)
         if self._attempt:
             self._attempt.abort()
-            shared.waiting.settled(self, self._cost(outcome))
+            shared.waiting.settled(self, cost_of(self._attempt, outcome))
             self._journal.closed(
                 self._attempt,
                 Ending(
@@ -267,7 +273,7 @@ class Call:
                     *(self._first_token_at, self._last_token_at),
                 ),
             )
-        self._holding.settle(self._used(outcome))
+        self._holding.settle(used_of(self._attempt, outcome, self._first_token_at))
         shared.waiting.advance()
 
     def _stop(self, refusal: Refusal, outcome: Outcome) -> None:
@@ -283,17 +289,6 @@ class Call:
 
     # --- inside ---
 
-    def _used(self, outcome: Outcome) -> Used:
-        """Nothing, if it failed before the tenant saw a token of it."""
-        if self._attempt is None or self._first_token_at is None and outcome not in _WORKED:
-            return Used()
-        usage, _ = self._attempt.tokens(outcome)
-        return Used(usage.input, usage.output)
-
     def _headers(self) -> Headers:
         own = (b"x-weir-priority", self.want.priority.encode())
         return (*self._holding.headers(), own, *self._journal.headers)
-
-    def _cost(self, outcome: Outcome) -> float:
-        usage, _ = self._attempt.tokens(outcome)
-        return cost(usage.input, usage.cached, usage.output)

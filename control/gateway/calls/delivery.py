@@ -31,6 +31,11 @@ class Delivery:
         return not self._pending
 
     @property
+    def flows(self) -> bool:
+        """What is sent now goes out at once."""
+        return self.started and not self._pending and not self._connection.paused
+
+    @property
     def is_full(self) -> bool:
         return self._pending_bytes >= self._limits.buffer_bytes
 

@@ -63,6 +63,9 @@ class Continued:
 
     # --- the second engine's bytes ---
 
+    def glance(self, data: bytes) -> None:
+        """Each event is written anew."""
+
     def feed(self, data: bytes) -> list[Piece]:
         try:
             events = self._splitter.feed(data)

@@ -7,7 +7,13 @@ from control.gateway.streams import chunks, ids, made
 from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.sse import Event, Splitter, TooLong, event_of
 from control.gateway.streams.stops import Watch, Words
-from control.gateway.streams.tokens import Token, token_of
+from control.gateway.streams.tokens import (
+    Found,
+    beginning_of,
+    token_in,
+    without_ids,
+    without_usage,
+)
 from control.states import Outcome
 
 DONE = b"data: [DONE]\n\n"
@@ -41,6 +47,7 @@ class Reader:
         self.token_ids = token_ids
         self.finished: dict[int, str] = {}  # finish reason by choice, the first one of each
         self.parts = 0  # choices with content that came, whatever they hold
+        self.tokens = 0  # generated up to the last one that was glanced at
         self._seen: set[int] = set()
         self._include_usage = include_usage
         self._running_usage = running_usage
@@ -58,19 +65,45 @@ class Reader:
         self._by_choice: dict[int, chunks.Usage] = {}
         self._per_choice = False
         self._last_chunk = b""
+        self._beginning = b""  # of events that may be one token, in the middle of a stream
+        self._glanced: Found | None = None  # the last such event, if nothing came after it
+
+    def glance(self, data: bytes) -> bytes | None:
+        """What `feed` would pass on, if `data` is just one token; None if it is anything else."""
+        found = token_in(data, self._beginning)
+        if found is None:
+            return None
+        member, ids, usage = found.group(2, 3, 4)
+        if usage is None and self._glanced:
+            self._catch_up()  # the usage that it may have told still holds
+        self._glanced = found
+        self.parts += 1
+        if usage is not None:
+            self.tokens = int(found[6])
+        elif self._usage is None:
+            self.tokens = self.parts
+        if self.token_ids is not None:
+            self.token_ids.add(ids, thought=found[1] == b"reasoning")
+            if self._strip_ids and member is not None:
+                return without_ids(data, found)
+        if usage is None or self._running_usage:
+            return data
+        return without_usage(data, found)
 
     def feed(self, data: bytes) -> list[Piece]:
-        if self._is_in_the_middle() and (token := token_of(data, strip_ids=self._strip_ids)):
-            return [self._token(token)]
+        self._catch_up()
         try:
             events = self._splitter.feed(data)
         except TooLong:
             self.error = errors.UpstreamFailed("The engine sent an event that is too long.")
             return []
-        return self._pieces(events)
+        pieces = self._pieces(events)
+        self._beginning = beginning_of(self._last_chunk) if self._is_in_the_middle() else b""
+        return pieces
 
     def finish(self) -> list[Piece]:
         """The engine's bytes have ended: what was left, then the end that the tenant gets."""
+        self._catch_up()
         if self.done or self.error:
             return []
         pieces = self._pieces(self._splitter.finish())
@@ -83,7 +116,9 @@ class Reader:
 
         Gives the last chunk, which the next ones are to be like.
         """
+        self._catch_up()
         self.error = None
+        self._beginning = b""
         self._splitter = Splitter(self._event_bytes_max)
         self._splitter.feed(b": \n\n")  # begun, and between two events
         return self._last_chunk
@@ -103,6 +138,7 @@ class Reader:
 
     def usage(self) -> chunks.Usage | None:
         """The last snapshot; where an engine counts each choice apart, the sum of theirs."""
+        self._catch_up()
         if not self._per_choice or self._usage is None:
             return self._usage
         ours = self._by_choice.values()
@@ -120,19 +156,16 @@ class Reader:
         begun = self._at_a_glance and self._last_chunk and self._splitter.is_between
         return bool(begun) and not (self.finished or self.done or self.error)
 
-    def _token(self, token: Token) -> Piece:
-        """What `_chunk` would do with it."""
-        self._last_chunk = token.data
-        self._seen.add(0)
-        self.parts += 1
-        if self.token_ids is not None:
-            self.token_ids.add(token.ids, thought=token.thought)
-        if token.usage is None:
-            return Piece(token.bare, content=True)
-        self._usage, self._usage_raw = token.usage, token.usage_raw
-        if not self._running_usage:
-            return Piece(token.bare, content=True)
-        return Piece(b"data: %b\n\n" % token.data, content=True)
+    def _catch_up(self) -> None:
+        """Note of the last token what `_chunk` would have noted of each."""
+        found, self._glanced = self._glanced, None
+        if found is None:
+            return
+        self._last_chunk = found.string[6:-2]
+        _, _, _, usage, tokens_in, tokens_out = found.groups()
+        if usage is not None:
+            self._usage = chunks.Usage(int(tokens_in), 0, int(tokens_out), 0)
+            self._usage_raw = usage
 
     def _pieces(self, events: list[Event]) -> list[Piece]:
         pieces: list[Piece] = []

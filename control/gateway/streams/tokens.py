@@ -2,48 +2,45 @@
 
 import re
 
-import msgspec
-
-from control.gateway.streams.chunks import Usage
-
-# So strict that it can mean one thing only; whatever differs in one byte is decoded as JSON.
-_TOKEN = re.compile(
-    rb'data: (\{"id":"[\w.:-]*","object":"[\w.]*","created":\d+,"model":"[\w.:/-]*",'
-    rb'"choices":\[\{"index":0,"delta":\{"(content|reasoning)":"(?:[^"\\\x00-\x1f]|\\[n"\\t])+"\},'
-    rb'"logprobs":null,"finish_reason":null(,"token_ids":(?:null|\[(\d[\d,]*)\]))?\}\]'
-    rb'(?:,"usage":(\{"prompt_tokens":(\d{1,9}),"total_tokens":\d{1,9},'
-    rb'"completion_tokens":(\d{1,9})\}))?\})\n\n'
+# So strict that they can mean one thing only; whatever differs in one byte is decoded as JSON.
+# What comes before the delta's first name is the same for all events of a stream.
+_BEGINNING = re.compile(
+    rb'\{"id":"[\w.:-]*","object":"[\w.]*","created":\d+,"model":"[\w.:/-]*",'
+    rb'"choices":\[\{"index":0,"delta":\{"'
 )
-_MEMBER_BYTES = len(b',"usage":')
+# Groups: which text, the member of token ids, these, usage, its input and its output.
+_TOKEN = re.compile(
+    rb'(content|reasoning)":"(?:[^"\\\x00-\x1f]++|\\[n"\\t])++"\},'
+    rb'"logprobs":null,"finish_reason":null(,"token_ids":(?:null|\[(\d[\d,]*+)\]))?+\}\]'
+    rb'(?:,"usage":(\{"prompt_tokens":(\d{1,9}+),"total_tokens":\d{1,9}+,'
+    rb'"completion_tokens":(\d{1,9}+)\}))?+\}\n\n'
+)
+_USAGE_BYTES = len(b',"usage":')
+
+Found = re.Match[bytes]
 
 
-class Token(msgspec.Struct, frozen=True, gc=False):
-    """`data` is the chunk; `bare` the event less its usage and, if asked, its token ids."""
-
-    data: bytes
-    bare: bytes
-    usage_raw: bytes
-    usage: Usage | None
-    ids: bytes | None  # as JSON has them, between the brackets
-    thought: bool
+def beginning_of(chunk: bytes) -> bytes:
+    """Of all events like this chunk's; nothing if they have to be decoded."""
+    found = _BEGINNING.match(chunk)
+    return b"data: " + found[0] if found else b""
 
 
-def token_of(event: bytes, *, strip_ids: bool = False) -> Token | None:
-    """None if it is anything else, or more than one event."""
-    found = _TOKEN.fullmatch(event)
-    if found is None or not _is_text(event):
+def token_in(event: bytes, beginning: bytes) -> Found | None:
+    """One token, in an event that begins so; None for all else, also for two of them."""
+    if not beginning or not event.startswith(beginning):
         return None
-    data, field, member, ids, raw, tokens_in, tokens_out = found.groups()
-    if strip_ids and member is not None:
-        bare = event[: found.start(3)] + b"}]}\n\n"
-    elif raw is None:
-        bare = event
-    else:
-        bare = event[: found.start(5) - _MEMBER_BYTES] + b"}\n\n"
-    if raw is None:
-        return Token(data, bare, b"", None, ids, field == b"reasoning")
-    usage = Usage(int(tokens_in), 0, int(tokens_out), 0)
-    return Token(data, bare, raw, usage, ids, field == b"reasoning")
+    found = _TOKEN.fullmatch(event, len(beginning))
+    return found if found and (event.isascii() or _is_text(event)) else None
+
+
+def without_ids(event: bytes, found: Found) -> bytes:
+    """Without usage too, as both are at the end."""
+    return event[: found.start(2)] + b"}]}\n\n"
+
+
+def without_usage(event: bytes, found: Found) -> bytes:
+    return event[: found.start(4) - _USAGE_BYTES] + b"}\n\n"
 
 
 def _is_text(event: bytes) -> bool:

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from control.gateway.streams.ids import TokenIds
-from control.gateway.streams.relay import Reader
-from control.gateway.streams.tokens import token_of
+from control.gateway.streams.relay import Piece, Reader
+from control.gateway.streams.tokens import beginning_of, token_in
 
 USAGE = {"prompt_tokens": 4, "total_tokens": 6, "completion_tokens": 2}
 
@@ -58,6 +58,14 @@ DECODED = {
 }
 
 
+CHUNK = event("", usage=None)[6:-2]
+
+
+def read(one: Reader, data: bytes) -> list[Piece]:
+    token = one.glance(data)
+    return one.feed(data) if token is None else [Piece(token, content=True)]
+
+
 def reader(*, running_usage: bool, token_ids: TokenIds | None = None) -> Reader:
     made = Reader(
         include_usage=True,
@@ -74,7 +82,7 @@ def reader(*, running_usage: bool, token_ids: TokenIds | None = None) -> Reader:
 @pytest.mark.parametrize("data", [*AT_A_GLANCE.values(), *DECODED.values()])
 def test_whole_and_in_two_reads_it_is_the_same(data, running_usage):
     whole, halves = reader(running_usage=running_usage), reader(running_usage=running_usage)
-    pieces = whole.feed(data)
+    pieces = read(whole, data)
     assert pieces == halves.feed(data[:9]) + halves.feed(data[9:])  # a torn event is decoded
     assert (whole.usage(), whole.parts) == (halves.usage(), halves.parts)
     assert (whole.finished, whole.outcome()) == (halves.finished, halves.outcome())
@@ -88,7 +96,7 @@ def test_token_ids_are_kept_and_shown_alike_at_a_glance_and_decoded(name, runnin
     data = (AT_A_GLANCE | DECODED)[name]
     kept = TokenIds(1000, shown=shown), TokenIds(1000, shown=shown)
     whole, halves = (reader(running_usage=running_usage, token_ids=ids) for ids in kept)
-    [*pieces], [*others] = whole.feed(data), halves.feed(data[:9]) + halves.feed(data[9:])
+    [*pieces], [*others] = read(whole, data), halves.feed(data[:9]) + halves.feed(data[9:])
     assert [bare(piece) for piece in pieces] == [bare(piece) for piece in others]
     assert (bytes(kept[0].made), kept[0].usable) == (bytes(kept[1].made), kept[1].usable)
     if name == "told token ids":
@@ -113,9 +121,38 @@ def test_more_token_ids_than_are_kept_are_none():
 
 @pytest.mark.parametrize("name", AT_A_GLANCE)
 def test_ordinary_tokens_are_read_at_a_glance(name):
-    assert token_of(AT_A_GLANCE[name])
+    assert token_in(AT_A_GLANCE[name], beginning_of(CHUNK))
+    assert reader(running_usage=False).glance(AT_A_GLANCE[name])
 
 
 @pytest.mark.parametrize("name", DECODED)
 def test_anything_else_is_decoded(name):
-    assert token_of(DECODED[name]) is None
+    assert token_in(DECODED[name], beginning_of(CHUNK)) is None
+    assert reader(running_usage=False).glance(DECODED[name]) is None
+
+
+def test_tokens_that_are_glanced_at_are_counted_and_remembered():
+    one = reader(running_usage=False, token_ids=TokenIds(1000, shown=False))
+    counts = []
+    for made in (2, 3):
+        usage = {"prompt_tokens": 4, "total_tokens": 4 + made, "completion_tokens": made}
+        assert one.glance(event(usage=usage, token_ids=[made])) == event(usage=None)
+        counts.append((one.tokens, one.usage().output, one.parts))
+    assert one.glance(event(usage=None)) == event(usage=None)
+    assert (*counts, (one.tokens, one.usage().output)) == ((2, 2, 1), (3, 3, 2), (3, 3))
+    assert one.resume() == event(usage=None)[6:-2]
+    assert one.glance(event()) is None
+
+
+@pytest.mark.parametrize("end", [event(finish_reason="stop"), b"data: [DONE]\n\n"])
+def test_nothing_is_glanced_at_before_the_first_chunk_or_after_the_last(end):
+    fresh = Reader(include_usage=False, running_usage=False, choices=1, event_bytes_max=1000)
+    assert fresh.glance(event()) is None
+    fresh.feed(event("", role="assistant"))
+    assert fresh.glance(event()) is not None
+    fresh.feed(event()[:9])
+    assert fresh.glance(event()) is None
+    fresh.feed(event()[9:])
+    assert fresh.glance(event()) is not None
+    fresh.feed(end)
+    assert fresh.glance(event()) is None
