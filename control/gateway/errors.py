@@ -118,6 +118,14 @@ class TooManyCalls(Refusal):
     code = "concurrency_limit_exceeded"
 
 
+class SlowDown(Refusal):
+    """More is asked of a route than its engines can do, by all who ask together."""
+
+    status = 429
+    type = "rate_limit_error"
+    code = "slow_down"
+
+
 class TokensLimited(Refusal):
     status = 429
     type = "tokens"

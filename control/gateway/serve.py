@@ -63,6 +63,7 @@ class Gateway:
             scope.id: rules.checks_of(scope.id, scope.limits)
             for scope in identities.scopes.values()
         }
+        self.shared.buckets.know(routes)
         terms = functools.partial(_terms, identities, routes, checks)
         self._world = World(identities, routes, functools.lru_cache(_TERMS_MAX)(terms))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from control.gateway.admission.buckets import Buckets
 from control.gateway.admission.counters import Counters
 from control.gateway.admission.personal import Personal
 from control.gateway.admission.strangers import Strangers
@@ -48,6 +49,7 @@ class Shared:
     counters: Counters
     replicas: LiveReplicas
     waiting: Waiting
+    buckets: Buckets
     strangers: Strangers
     personal: Personal
     trace_room: Room
@@ -72,9 +74,12 @@ class Shared:
 
 
 def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, clock: Clock) -> Shared:
+    buckets = Buckets(processes=processes, clock=clock.now)
     tally = Tally()
     waiting = Waiting(calls_max=limits.waiting_calls, clock=clock.now)
-    replicas = LiveReplicas(processes=processes, limits=limits, clock=clock.now, tally=tally)
+    replicas = LiveReplicas(
+        processes=processes, limits=limits, clock=clock.now, tally=tally, buckets=buckets
+    )
     replicas.rotation.on_change = waiting.advance
     return Shared(
         limits=limits,
@@ -85,6 +90,7 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
         replicas=replicas,
         waiting=waiting,
         tally=tally,
+        buckets=buckets,
         strangers=Strangers(
             per_minute=limits.strangers_per_minute,
             processes=processes,

@@ -15,6 +15,7 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
         *(call.sweep for call in tuple(shared.calls)),
         shared.waiting.sweep,
         shared.counters.sweep,
+        shared.buckets.sweep,
         shared.replicas.sweep,
         listener.sweep,
     ):

@@ -14,6 +14,7 @@ _RATES: dict[str, tuple[str, type[Refusal]]] = {
     "end_user_output_tokens_per_minute": ("output tokens per min (TPM)", errors.TokensLimited),
     "address_requests_per_minute": ("requests per min (RPM)", errors.RateLimited),
 }
+_BUCKETS = ("calls_per_second", "tokens_per_second")  # of routes and deployments
 _HEADERS = {
     "requests_per_minute": b"requests",
     "input_tokens_per_minute": b"tokens",
@@ -23,6 +24,8 @@ _HEADERS = {
 
 def refusal_of(refused: Refused, route: str, identity: Identity) -> Refusal:
     """Clients parse the wait in the text: it is the same as in the headers."""
+    if refused.check.limit in _BUCKETS:
+        return slow_down(refused, route)
     check, where = refused.check, f"for '{route}' in {_scope(refused.check.scope, identity)}"
     if isinstance(check, Slots):
         what = "identical calls" if check.limit == "identical_calls" else "calls"
@@ -42,6 +45,15 @@ def refusal_of(refused: Refused, route: str, identity: Identity) -> Refusal:
     return kind(
         f"Rate limit reached {where} on {of}: Limit {check.units}, Used {check.units - left},"
         f" Requested {refused.requested}. Please try again in {wait}.",
+        wait_seconds=refused.wait_seconds,
+    )
+
+
+def slow_down(refused: Refused, route: str) -> Refusal:
+    """The route or a deployment has no room for it, whoever asks."""
+    wait = duration_text(errors.wait_milliseconds(refused.wait_seconds) / 1000)
+    return errors.SlowDown(
+        f"More is asked of '{route}' than it can do. Please slow down and try again in {wait}.",
         wait_seconds=refused.wait_seconds,
     )
 

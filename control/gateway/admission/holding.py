@@ -3,15 +3,22 @@
 from collections.abc import Callable
 
 from control.gateway.admission.answers import ratelimit_headers
+from control.gateway.admission.buckets import Buckets
 from control.gateway.admission.counters import Counters
 from control.gateway.admission.leases import Taken
 from control.gateway.admission.rules import Hold, Refused, Used
 from control.gateway.errors import Headers
+from control.routes.snapshot import RouteInfo
 
 
 class Holding:
-    def __init__(self, counters: Counters, call_id: str, hold: Hold) -> None:
+    def __init__(
+        self, counters: Counters, buckets: Buckets, call_id: str, *, route: RouteInfo, hold: Hold
+    ) -> None:
         self._counters = counters
+        self._buckets = buckets
+        self._route = route
+        self._entered = False
         self._call_id = call_id
         self._hold = hold
         self._answer: Taken | Refused | None = None
@@ -25,6 +32,8 @@ class Holding:
                 self._taken = answer
                 if self._settled:  # the client left meanwhile
                     return self._counters.settle(self._call_id, self._hold, answer, Used())
+                if self._buckets.any_stated and (refused := self._enter()):
+                    return on_refused(refused)
                 return on_taken()
             return None if self._settled else on_refused(answer)
 
@@ -33,7 +42,15 @@ class Holding:
     def settle(self, used: Used) -> None:
         if not self._settled and self._taken:
             self._counters.settle(self._call_id, self._hold, self._taken, used)
+            if self._entered:
+                self._buckets.settle(self._route, self._hold, used)
         self._settled = True
+
+    def _enter(self) -> Refused | None:
+        """Last, so that what a tenant's own limits refuse takes nothing from the others."""
+        refused = self._buckets.enter(self._route, self._hold)
+        self._entered = refused is None
+        return refused
 
     def headers(self) -> Headers:
         return ratelimit_headers(self._answer.levels) if self._answer else ()

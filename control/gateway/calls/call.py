@@ -48,7 +48,7 @@ class Call:
         self._connection = connection
         self._ask = ask
         self._route = route
-        self._holding = Holding(shared.counters, self.id, hold)
+        self._holding = Holding(shared.counters, shared.buckets, self.id, route=route, hold=hold)
         self._max_tokens: int | None = None
         self._attempt: Attempt | None = None
         self._pick = pick_of(request, route, ask, self.want, shared.limits)

@@ -1,6 +1,7 @@
 """What one call does while it has no slot: it waits, for a replica or a model, and not for ever."""
 
 from control.gateway import errors
+from control.gateway.admission.answers import slow_down
 from control.gateway.calls.journal import Journal
 from control.gateway.errors import Refusal
 from control.gateway.shared import Shared
@@ -33,13 +34,28 @@ class Patience:
         if cold == 0:
             return self._loading()
         pace = shared.replicas.pace(self._route) if cold is None else None
+        if pace and (refused := self._crowded_out(pace)):
+            return refused
         decision = shared.waiting.join(waiter, pace, cold_seconds=cold)
         self._journal.decided(decision)
         if isinstance(decision, Queued):
             self._since = shared.clock.now()
+            if pace:
+                shared.buckets.queued((self._want.pool, self._want.priority), pace.seconds)
             return None
         shared.tally.add("refused_at_arrival_total", priority=self._want.priority)
         return answers.refusal_of(decision, self._route.name)
+
+    def _crowded_out(self, pace: rules.Pace) -> Refusal | None:
+        """More came than its engines can do; what can start in its wait is no more than that."""
+        bucket, want = self._route.bucket, self._want
+        burst_seconds = bucket.burst_seconds if bucket else want.waiting_seconds
+        pool = (want.pool, want.priority)
+        refused = self._shared.buckets.crowded(pool, pace.seconds, burst_seconds)
+        if refused is None:
+            return None
+        self._journal.decided(refused)
+        return slow_down(refused, self._route.name)
 
     def without_replica(self) -> Refusal | None:
         """None can be called now. None is returned if it is worth to wait for one to be ready."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from control.gateway.admission.buckets import Buckets
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
 from control.gateway.routing import rules
@@ -10,7 +11,7 @@ from control.gateway.routing.candidates import Pick
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
 from control.gateway.routing.rotation import Rotation
-from control.gateway.routing.rules import Choice, Chosen, NoneReady, Option
+from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady, Option
 from control.gateway.waiting.rules import Mean, Pace, Want
 from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
 from control.states import Priority, ReplicaState, RoutingPolicy
@@ -20,8 +21,15 @@ READY, UNHEALTHY = ReplicaState.READY, ReplicaState.UNHEALTHY
 
 class LiveReplicas:
     def __init__(
-        self, *, processes: int, limits: Limits, clock: Callable[[], float], tally: Tally
+        self,
+        *,
+        processes: int,
+        limits: Limits,
+        clock: Callable[[], float],
+        tally: Tally,
+        buckets: Buckets,
     ) -> None:
+        self._buckets = buckets
         self._processes = processes
         self._limits = limits
         self._clock = clock
@@ -61,9 +69,12 @@ class LiveReplicas:
         if route.policy == RoutingPolicy.ROUND_ROBIN:
             pick.turn = self._turns[route.name] = self._turns.get(route.name, 0) + 1
         ready = self._ready
-        options = [
-            Option(t.deployment, t.weight, ready.get(t.deployment, ())) for t in route.targets
-        ]
+        targets = route.targets
+        if self._buckets.deployments:
+            targets = self._buckets.open(targets)
+            if not targets and route.targets:
+                return Full()
+        options = [Option(t.deployment, t.weight, ready.get(t.deployment, ())) for t in targets]
         choice = rules.choose(options, pick, now)
         if route.fallback is None or isinstance(choice, Chosen):
             return choice
@@ -111,16 +122,20 @@ class LiveReplicas:
     def took(self, live: Live, want: Want) -> None:
         live.in_flight += 1
         live.batch_in_flight += want.priority is Priority.BATCH
-        self.holds(live, want, want.kv_tokens)
+        live.room.take(want.kv_tokens, is_batch=want.priority is Priority.BATCH)
+        if self._buckets.deployments:
+            self._buckets.charge(live.info.deployment, 1, want.kv_tokens)
 
     def holds(self, live: Live, want: Want, more_tokens: int) -> None:
         """A call has grown in the engine's cache, or is smaller than was thought."""
         live.room.take(more_tokens, is_batch=want.priority is Priority.BATCH)
+        if self._buckets.deployments:
+            self._buckets.charge(live.info.deployment, 0, more_tokens)
 
     def gave_back(self, live: Live, want: Want, kv_tokens: int) -> None:
         live.in_flight -= 1
         live.batch_in_flight -= want.priority is Priority.BATCH
-        self.holds(live, want, -kv_tokens)
+        live.room.take(-kv_tokens, is_batch=want.priority is Priority.BATCH)
 
     def held(self, live: Live, seconds: float) -> None:
         """A call that the engine has seen kept a slot so long."""
