@@ -36,6 +36,10 @@ class Upstream(asyncio.Protocol):
         self.closed = False
         self._uses = 0
         self._finishing = False
+        self._bodies: list[bytes] = []
+        self.on_body = self._bodies.append  # what the parser calls for each chunk
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[bytes, bytes] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         self.transport = transport
@@ -43,9 +47,7 @@ class Upstream(asyncio.Protocol):
 
     def begin(self, exchange: Exchange, request: bytes) -> None:
         self.exchange = exchange
-        self._parser = httptools.HttpResponseParser(self)
-        self._headers: dict[bytes, bytes] = {}
-        self._bodies: list[bytes] = []
+        self._headers = {}
         self._head_seen = self._until_eof = False
         self._complete = False
         self._uses += 1
@@ -79,7 +81,8 @@ class Upstream(asyncio.Protocol):
             return self.abort()  # an answer that nobody asked for
         try:
             self._parser.feed_data(data)
-            self._hand_over()
+            if self._bodies:
+                self._hand_over()
         except httptools.HttpParserCallbackError:
             log.exception("an engine's answer could not be handled")
             self._fail("the answer could not be handled")
@@ -112,9 +115,6 @@ class Upstream(asyncio.Protocol):
         if self.exchange:
             self.exchange.on_head(status, self._headers)
 
-    def on_body(self, body: bytes) -> None:
-        self._bodies.append(body)
-
     def on_message_complete(self) -> None:
         if not self._head_seen:
             return
@@ -131,10 +131,10 @@ class Upstream(asyncio.Protocol):
     def _hand_over(self) -> None:
         """All chunks of one read at once: an engine sends each event as a chunk of its own."""
         bodies = self._bodies
-        if bodies:
-            self._bodies = []
-            if self.exchange:
-                self.exchange.on_data(bodies[0] if len(bodies) == 1 else b"".join(bodies))
+        data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
+        bodies.clear()
+        if data and self.exchange:
+            self.exchange.on_data(data)
 
     def _fail(self, reason: str) -> None:
         exchange, self.exchange = self.exchange, None
