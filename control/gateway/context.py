@@ -5,32 +5,47 @@ from typing import Any
 from control.gateway import errors
 from control.gateway.wire import Ask
 
+# Where a call's prompt is, as tenants name it.
+_PROMPTS = {
+    "chat.completions": "messages",
+    "completions": "prompt",
+    "embeddings": "input",
+    "rerank": "documents",
+    "score": "text_2",
+    "responses": "input",
+    "messages": "messages",
+    "messages.count_tokens": "messages",
+}
 _BYTES_PER_TOKEN_MOST = 8  # of a whole text; no language or code of note packs more into a token
 
 
 def judge(ask: Ask, tokens_max: int | None) -> None:
     """Raises if the prompt, with the answer that was asked for, cannot fit."""
-    if tokens_max is None:
+    if tokens_max is None or ask.endpoint == "tokenize":
         return
-    answer = ask.max_tokens or 1
+    answer = ask.max_tokens or int(ask.generates)
     if ask.input_estimate + answer <= tokens_max:
         return  # the usual case, without a look at the texts
     prompt = prompt_tokens_least(ask)
     if prompt + answer <= tokens_max:
         return
-    asked = f", and 'max_tokens' is {ask.max_tokens}" if ask.max_tokens else ""
+    asked = f", and '{ask.limit_name}' is {ask.max_tokens}" if ask.max_tokens else ""
     raise errors.ContextTooLong(
         f"The maximum context length here is {tokens_max} tokens, prompt and answer together."
-        f" Your prompt has at least {prompt}{asked}. Shorten the prompt or lower 'max_tokens'.",
-        param="messages" if ask.endpoint == "chat.completions" else "prompt",
+        f" Your prompt has at least {prompt}{asked}. Shorten the prompt, or ask for less.",
+        param=_PROMPTS[ask.called],
     )
 
 
 def prompt_tokens_least(ask: Ask) -> int:
     """Only plain text and token ids count: who knows how many tokens an image becomes."""
-    if ask.endpoint == "chat.completions":
-        return _least("".join(map(_text_of, ask.fields["messages"])))
-    prompt = ask.fields["prompt"]
+    fields = ask.fields
+    if "messages" in fields:
+        return _least("".join(map(_text_of, fields["messages"])))
+    prompt = fields[_PROMPTS[ask.called]]
+    if ask.called == "rerank":
+        query = _least(fields["query"])
+        return query + max([_least(one if isinstance(one, str) else one["text"]) for one in prompt])
     if isinstance(prompt, list) and not isinstance(prompt[0], int):
         return max(map(_least, prompt))  # each has a context of its own
     return _least(prompt)

@@ -3,8 +3,27 @@
 import zlib
 
 from control.gateway import errors
+from control.gateway.http1.request import Request
 
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+def judge_head(request: Request) -> None:
+    given = request.headers.get(b"content-type", b"application/json").lower()
+    if not given.startswith(b"application/json"):
+        raise errors.UnsupportedEncoding("Send the body as 'Content-Type: application/json'.")
+    if given := _named(request):
+        judge(given)
+
+
+def body_of(request: Request, bytes_max: int) -> bytes:
+    given = _named(request)
+    return decompress(request.body, given, bytes_max=bytes_max) if given else request.body
+
+
+def _named(request: Request) -> str:
+    given = request.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    return "" if given == "identity" else given
 
 
 def judge(encoding: str) -> None:

@@ -68,6 +68,17 @@ class UnknownKey(_Invalid):
     code = "invalid_api_key"
 
 
+class AddressNotAllowed(_Invalid):
+    status = 401
+    code = "ip_not_authorized"
+
+
+class PermissionDenied(Refusal):
+    status = 403
+    type = "permission_error"
+    code = "permission_denied"
+
+
 class ModelNotFound(_Invalid):
     status = 404
     code = "model_not_found"
@@ -217,6 +228,11 @@ def wait_milliseconds(wait_seconds: float) -> int:
 def error_event(refusal: Refusal) -> bytes:
     """What a stream that has begun ends with; never followed by a forged [DONE]."""
     return b"data: " + body_of(refusal) + b"\n\n"
+
+
+def unserved(endpoint: str) -> Refusal:
+    """Engines know only the endpoints of their model's kind."""
+    return InvalidValue(f"This model does not serve '{endpoint}'.", param="model")
 
 
 # How an engine says that its core is gone, or that it takes no work any more.

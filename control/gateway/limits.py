@@ -45,6 +45,7 @@ class Limits:
     lease_seconds: float = 10
     lease_bundles: int = 4096  # sets of limits whose leases are remembered
     output_tokens_expected: int = 1024  # of a choice, where the route names no default
+    trusted_proxies: tuple[str, ...] = ()  # networks whose X-Forwarded-For is believed
     strangers_per_minute: int = 60  # requests of one client address without a valid key
     stranger_addresses: int = 10_000  # remembered; the one heard of longest ago is forgotten
     eject_seconds: float = 2  # before a replica that left is probed; doubled each time

@@ -1,102 +1,21 @@
 """The members of a call's body, by endpoint: which are allowed, of which type, in which range."""
 
-from collections.abc import Callable
 from typing import Any
 
-from control.gateway import errors
+from control.gateway import checks, errors, parts
+from control.gateway.checks import Check
 from control.gateway.waiting.rules import TIERS
 
-Check = Callable[[Any, str], None]
+INPUTS_MAX = 2048  # texts of one embeddings or rerank call
+INPUT_TOKENS_MAX = 8192  # of one of them
+INPUTS_TOKENS_MAX = 300_000  # of all together
+_BYTES_PER_TOKEN_MOST = 8  # what no text exceeds, so that only the surely too long is refused
 
 
-def _kind(value: Any, kinds: type | tuple[type, ...], param: str, wanted: str) -> None:
-    if isinstance(value, bool) and kinds is not bool or not isinstance(value, kinds):
-        raise errors.InvalidType(f"'{param}' must be {wanted}.", param=param)
-
-
-def _whole(low: int, high: int) -> Check:
-    def check(value: Any, param: str) -> None:
-        _kind(value, int, param, "a whole number")
-        if not low <= value <= high:
-            raise errors.InvalidValue(
-                f"'{param}' must be between {low} and {high}, not {value}.", param=param
-            )
-
-    return check
-
-
-def _number(low: float, high: float) -> Check:
-    def check(value: Any, param: str) -> None:
-        _kind(value, (int, float), param, "a number")
-        if not low <= value <= high:
-            raise errors.InvalidValue(f"'{param}' must be between {low} and {high}.", param=param)
-
-    return check
-
-
-def flag(value: Any, param: str) -> None:
-    _kind(value, bool, param, "true or false")
-
-
-def _text(value: Any, param: str) -> None:
-    _kind(value, str, param, "a string")
-
-
-def _object(value: Any, param: str) -> None:
-    _kind(value, dict, param, "an object")
-
-
-def _list(most: int, each: Check | None = None, least: int = 0) -> Check:
-    def check(value: Any, param: str) -> None:
-        _kind(value, list, param, "an array")
-        if not least <= len(value) <= most:
-            raise errors.InvalidValue(
-                f"'{param}' must have {least} to {most} elements, not {len(value)}.", param=param
-            )
-        for index, element in enumerate(value if each else ()):
-            each(element, f"{param}[{index}]")
-
-    return check
-
-
-def _either(*options: tuple[type, Check]) -> Check:
-    def check(value: Any, param: str) -> None:
-        for kind, option in options:
-            if isinstance(value, kind):
-                return option(value, param)
-        names = " or ".join(kind.__name__ for kind, _ in options)
-        raise errors.InvalidType(f"'{param}' must be a {names}.", param=param)
-
-    return check
-
-
-def _service_tier(value: Any, param: str) -> None:
-    _text(value, param)
-    if value not in TIERS:
-        raise errors.InvalidValue(
-            f"'{param}' must be one of {', '.join(sorted(TIERS))}.", param=param
-        )
-
-
-_ROLES = frozenset({"developer", "system", "user", "assistant", "tool", "function"})
-
-
-def _message(value: Any, param: str) -> None:
-    _object(value, param)
-    if value.get("role") not in _ROLES:
-        raise errors.InvalidValue(
-            f"'{param}.role' must be one of {', '.join(sorted(_ROLES))}.", param=f"{param}.role"
-        )
-    content = value.get("content")
-    if content is not None and not isinstance(content, str | list):
-        raise errors.InvalidType(
-            f"'{param}.content' must be a string or an array of parts.", param=f"{param}.content"
-        )
-
-
-def _token_ids(value: Any, param: str) -> None:
+def _prompt(value: Any, param: str) -> None:
     """A prompt as a list: of strings, of token ids, or of lists of token ids."""
-    _list(4096 if value and isinstance(value[0], str | list) else 1_000_000, least=1)(value, param)
+    most = 4096 if value and isinstance(value[0], str | list) else 1_000_000
+    checks.array(most, least=1)(value, param)
     kinds = {type(element) for element in value}
     if kinds not in ({str}, {int}, {list}):
         raise errors.InvalidType(
@@ -104,75 +23,214 @@ def _token_ids(value: Any, param: str) -> None:
         )
 
 
-_TOKENS = _whole(1, 10_000_000)
-_STOP = _either((str, _text), (list, _list(4, _text)))
+def _embedded(value: Any, param: str) -> None:
+    """What an embeddings call may ask for at once."""
+    if isinstance(value, list):
+        _prompt(value, param)
+        if not isinstance(value[0], int):
+            checks.array(INPUTS_MAX)(value, param)
+            sizes = [_tokens_least(one, f"{param}[{at}]") for at, one in enumerate(value)]
+        else:
+            sizes = [_tokens_least(value, param)]
+    else:
+        checks.text(value, param)
+        sizes = [_tokens_least(value, param)]
+    if sum(sizes) > INPUTS_TOKENS_MAX:
+        raise errors.InvalidValue(
+            f"'{param}' has at least {sum(sizes)} tokens, at most {INPUTS_TOKENS_MAX} are allowed"
+            " in one call: send fewer at once.",
+            param=param,
+        )
+
+
+def _tokens_least(value: str | list[int], param: str) -> int:
+    if not value:
+        raise errors.InvalidValue(f"'{param}' must not be empty.", param=param)
+    if isinstance(value, list) and not all(type(one) is int for one in value):
+        raise errors.InvalidType(f"'{param}' must hold token ids.", param=param)
+    least = len(value) if isinstance(value, list) else len(value) // _BYTES_PER_TOKEN_MOST
+    if least > INPUT_TOKENS_MAX:
+        raise errors.InvalidValue(
+            f"'{param}' has at least {least} tokens, at most {INPUT_TOKENS_MAX} are allowed.",
+            param=param,
+        )
+    return least
+
+
+def _document(value: Any, param: str) -> None:
+    if isinstance(value, dict):
+        return _text_document(value, param)
+    return _some_text(value, param)
+
+
+_some_text = checks.short(10_000_000, least=1)
+_text_document = checks.shape({"text": _some_text}, required=("text",))
+_texts = checks.either((str, _some_text), (list, checks.array(INPUTS_MAX, _some_text, least=1)))
+_metadata = checks.shape({"user_id": checks.short(512)})
+_TOKENS = checks.whole(1, 10_000_000)
+_STOP = checks.array(4, checks.text)
+_MODEL = checks.short(512, least=1)
+_USER = checks.short(512)
+_SERVICE_TIER = checks.one_of(*TIERS)
+_OBJECTS = checks.array(10_000, checks.object_, least=1)
+_ONLY_ONE = checks.refused("must be 1: ask for several choices by 'n'.", (1,))
+_NOT_STORED = "is not served here: no answer is stored. Send all that belongs to the conversation."
+
 _SAMPLING: dict[str, Check] = {
-    "model": _text,
-    "stream": flag,
-    "stream_options": _object,
+    "model": _MODEL,
+    "stream": checks.flag,
+    "stream_options": checks.object_,
     "max_tokens": _TOKENS,
-    "temperature": _number(0, 2),
-    "top_p": _number(0, 1),
-    "n": _whole(1, 128),
-    "stop": _STOP,
-    "seed": _whole(-(2**63), 2**63 - 1),
-    "presence_penalty": _number(-2, 2),
-    "frequency_penalty": _number(-2, 2),
-    "logit_bias": _object,
-    "user": _text,
-    "service_tier": _service_tier,
+    "temperature": checks.number(0, 2),
+    "top_p": checks.number(0, 1),
+    "n": checks.whole(1, 8),
+    "stop": checks.either((str, checks.text), (list, _STOP)),
+    "seed": checks.whole(-(2**63), 2**63 - 1),
+    "presence_penalty": checks.number(-2, 2),
+    "frequency_penalty": checks.number(-2, 2),
+    "logit_bias": parts.logit_bias,
+    "user": _USER,
+    "service_tier": _SERVICE_TIER,
     # What vLLM understands beyond OpenAI, none of it able to reach past the tenant's own call.
-    "top_k": _whole(-1, 2**31),
-    "min_p": _number(0, 1),
-    "repetition_penalty": _number(0, 10),
-    "min_tokens": _whole(0, 10_000_000),
-    "ignore_eos": flag,
-    "stop_token_ids": _list(64, _whole(0, 2**31)),
-    "include_stop_str_in_output": flag,
-    "skip_special_tokens": flag,
-    "spaces_between_special_tokens": flag,
-    "structured_outputs": _object,
-    "return_token_ids": flag,
-    "response_format": _object,
+    "top_k": checks.whole(-1, 2**31),
+    "min_p": checks.number(0, 1),
+    "repetition_penalty": checks.number(0, 10),
+    "min_tokens": checks.whole(0, 10_000_000),
+    "ignore_eos": checks.flag,
+    "stop_token_ids": checks.array(64, checks.whole(0, 2**31)),
+    "include_stop_str_in_output": checks.flag,
+    "skip_special_tokens": checks.flag,
+    "spaces_between_special_tokens": checks.flag,
+    "structured_outputs": parts.structured_outputs,
+    "return_token_ids": checks.flag,
+    "response_format": parts.response_format,
+}
+_CHAT: dict[str, Check] = {
+    "messages": checks.array(10_000, parts.message, least=1),
+    "tools": checks.array(128, parts.tool),
+    "chat_template_kwargs": parts.template_kwargs,
+}
+_COUNTED: dict[str, Check] = {
+    "model": _MODEL,
+    "messages": _OBJECTS,
+    "system": checks.either((str, checks.text), (list, checks.array(1000, checks.object_))),
+    "tools": checks.array(128, checks.object_),
+    "tool_choice": checks.object_,
+    "thinking": checks.object_,
+    "output_config": checks.object_,
 }
 ALLOWED: dict[str, dict[str, Check]] = {
     "chat.completions": _SAMPLING
+    | _CHAT
     | {
-        "messages": _list(10_000, _message, least=1),
         "max_completion_tokens": _TOKENS,
-        "logprobs": flag,
-        "top_logprobs": _whole(0, 20),
-        "tools": _list(128, _object),
-        "tool_choice": _either((str, _text), (dict, _object)),
-        "parallel_tool_calls": flag,
-        "reasoning_effort": _text,
-        "include_reasoning": flag,
-        "thinking_token_budget": _whole(-1, 10_000_000),
-        "chat_template_kwargs": _object,
-        "add_generation_prompt": flag,
-        "continue_final_message": flag,
+        "logprobs": checks.flag,
+        "top_logprobs": checks.whole(0, 20),
+        "tool_choice": parts.tool_choice,
+        "parallel_tool_calls": checks.flag,
+        "reasoning_effort": checks.short(32),
+        "include_reasoning": checks.flag,
+        "thinking_token_budget": checks.whole(-1, 10_000_000),
+        "add_generation_prompt": checks.flag,
+        "continue_final_message": checks.flag,
     },
     "completions": _SAMPLING
     | {
-        "prompt": _either((str, _text), (list, _token_ids)),
-        "echo": flag,
-        "suffix": _text,
-        "logprobs": _whole(0, 20),
-        "best_of": _whole(1, 20),
+        "prompt": checks.either((str, checks.text), (list, _prompt)),
+        "echo": checks.flag,
+        "suffix": checks.text,
+        "logprobs": checks.whole(0, 20),
+        "best_of": _ONLY_ONE,
     },
+    "embeddings": {
+        "model": _MODEL,
+        "input": _embedded,
+        "encoding_format": checks.one_of("float", "base64"),
+        "dimensions": checks.whole(1, 65_536),
+        "truncate_prompt_tokens": checks.whole(-1, 10_000_000),
+        "user": _USER,
+    },
+    "rerank": {
+        "model": _MODEL,
+        "query": _some_text,
+        "documents": checks.array(INPUTS_MAX, _document, least=1),
+        "top_n": checks.whole(1, INPUTS_MAX),
+        "truncate_prompt_tokens": checks.whole(-1, 10_000_000),
+        "user": _USER,
+    },
+    "score": {
+        "model": _MODEL,
+        "text_1": _texts,
+        "text_2": _texts,
+        "truncate_prompt_tokens": checks.whole(-1, 10_000_000),
+        "user": _USER,
+    },
+    "responses": {
+        "model": _MODEL,
+        "input": checks.either((str, checks.text), (list, _OBJECTS)),
+        "instructions": checks.text,
+        "stream": checks.flag,
+        "stream_options": checks.shape({"include_obfuscation": checks.flag}),
+        "max_output_tokens": _TOKENS,
+        "temperature": checks.number(0, 2),
+        "top_p": checks.number(0, 1),
+        "top_logprobs": checks.whole(0, 20),
+        "tools": checks.array(128, checks.object_),
+        "tool_choice": checks.either((str, checks.text), (dict, checks.object_)),
+        "parallel_tool_calls": checks.flag,
+        "reasoning": checks.shape(
+            dict.fromkeys(("effort", "summary", "generate_summary"), checks.short(32))
+        ),
+        "text": checks.shape({"format": checks.object_, "verbosity": checks.short(32)}),
+        "include": checks.array(16, checks.text),
+        "metadata": checks.object_,
+        "service_tier": _SERVICE_TIER,
+        "user": _USER,
+        "truncation": checks.one_of("disabled"),
+        "store": checks.refused(_NOT_STORED, (False,)),
+        "background": checks.refused("is not served here: wait for the answer.", (False,)),
+        "previous_response_id": checks.refused(_NOT_STORED),
+        "conversation": checks.refused(_NOT_STORED),
+    },
+    "messages": _COUNTED
+    | {
+        "max_tokens": _TOKENS,
+        "stream": checks.flag,
+        "stop_sequences": _STOP,
+        "temperature": checks.number(0, 1),
+        "top_p": checks.number(0, 1),
+        "top_k": checks.whole(-1, 2**31),
+        "metadata": _metadata,
+        "service_tier": checks.one_of("auto", "standard_only"),
+    },
+    "messages.count_tokens": _COUNTED,
 }
-REQUIRED = {"chat.completions": ("model", "messages"), "completions": ("model", "prompt")}
-# Accepted, since clients send them by default, and not passed on: they mean nothing to an engine,
-# or (priority) are the platform's to set.
+REQUIRED = {
+    "chat.completions": ("model", "messages"),
+    "completions": ("model", "prompt"),
+    "embeddings": ("model", "input"),
+    "rerank": ("model", "query", "documents"),
+    "score": ("model", "text_1", "text_2"),
+    "responses": ("model", "input"),
+    "messages": ("model", "max_tokens", "messages"),
+    "messages.count_tokens": ("model", "messages"),
+}
+# Accepted, since clients send them by default, and not passed on: they mean nothing to an engine.
 IGNORED = frozenset(
     {
+        "cache_control",
+        "max_tokens_per_doc",
         "metadata",
-        "priority",
         "prompt_cache_key",
         "prompt_cache_retention",
+        "return_documents",
         "safety_identifier",
         "store",
         "verbosity",
     }
+)
+# Whose urgency, whose cache, which engine's memory: the platform's to set, whatever a route adds.
+OURS = frozenset(
+    {"cache_salt", "kv_transfer_params", "priority", "request_id", "vllm_xargs", "chat_template"}
 )
 STREAM_OPTIONS = frozenset({"include_usage", "continuous_usage_stats", "include_obfuscation"})

@@ -8,24 +8,23 @@ from urllib.parse import unquote
 
 import msgspec
 
-from control.gateway import context, encoding, errors, wire
+from control.gateway import context, encoding, errors, media, wire
 from control.gateway.admission import rules
 from control.gateway.admission.personal import personal_scopes
 from control.gateway.admission.rules import Check, Hold
 from control.gateway.calls.call import Call
-from control.gateway.errors import Refusal
+from control.gateway.dialects.refusals import worded
+from control.gateway.endpoints import INFERENCE, MODELS, OPEN, allowed_methods
+from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection
-from control.gateway.identity import identify
+from control.gateway.identity import client_of, identify, judge_endpoint
 from control.gateway.ids import call_id
 from control.gateway.shared import Shared
 from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes, Scope
 
 log = logging.getLogger(__name__)
 
-_INFERENCE = {"/v1/chat/completions": "chat.completions", "/v1/completions": "completions"}
-_MODELS = "/v1/models"
-_OPEN = frozenset({"/health", "/ready"})
 _TERMS_MAX = 4096  # remembered at once
 
 
@@ -87,12 +86,15 @@ class Gateway:
     def now(self) -> float:
         return self.shared.clock.now()
 
+    def worded(self, request: Request, refusal: Refusal) -> tuple[int, bytes, Headers]:
+        return worded(request.path, refusal, request.id)
+
     def new_id(self) -> str:
         return call_id(self.shared.clock.wall())
 
     def judge_head(self, request: Request) -> None:
         """Before the body is read: nobody uploads megabytes to learn that a key is wrong."""
-        allowed = _allowed_methods(request.path)
+        allowed = allowed_methods(request.path)
         if allowed is None:
             raise errors.NotFound(f"Unknown path: {request.method} {request.path[:100]}.")
         if request.method not in allowed:
@@ -100,21 +102,24 @@ class Gateway:
                 f"{request.method} is not allowed on {request.path[:100]}.",
                 allowed=", ".join(allowed),
             )
-        if request.path in _OPEN or request.method == "OPTIONS":
+        if request.path in OPEN or request.method == "OPTIONS":
             return
         try:
             world = self._known()
             request.identity = self._identify(request, world)
             if request.method == "POST":
-                _judge_content_type(request)
+                judge_endpoint(request.identity, INFERENCE[request.path])
+                encoding.judge_head(request)
         except Refusal as refusal:
             self._count_refused(request, refusal)
             raise
 
     def _identify(self, request: Request, world: World) -> Identity:
-        authorization = request.headers.get(b"authorization")
+        if proxies := self.shared.limits.trusted_proxies:
+            forwarded = request.headers.get(b"x-forwarded-for")
+            request.address = client_of(request.address, forwarded, proxies)
         try:
-            return identify(authorization, world.identities, self.shared.clock.wall())
+            return identify(request, world.identities, self.shared.clock.wall())
         except (errors.NoKey, errors.UnknownKey):
             wait = self.shared.strangers.wait_seconds(request.address)
             if not wait:
@@ -139,23 +144,30 @@ class Gateway:
     def _serve(self, request: Request, connection: Connection) -> None:
         path = request.path
         if request.method == "OPTIONS":
-            allow = ", ".join(_allowed_methods(path)).encode()
+            allow = ", ".join(allowed_methods(path)).encode()
             connection.respond(200, b"", ((b"allow", allow),))
         elif path == "/health":
             connection.respond(200, b'{"status":"ok"}')
         elif path == "/ready":
             self._ready(connection)
-        elif path.startswith(_MODELS):
+        elif path.startswith(MODELS):
             connection.respond(200, self._models(path, request.identity))
         else:
-            self._begin_call(_INFERENCE[path], request, connection)
+            self._begin_call(INFERENCE[path], request, connection)
 
     def _begin_call(self, endpoint: str, request: Request, connection: Connection) -> None:
         world, limits, identity = self._known(), self.shared.limits, request.identity
         if self.draining or not self.shared.spool.has_room:
             raise errors.Overloaded("This gateway takes no new calls.", wait_seconds=1)
-        ask = wire.parse(endpoint, _body(request, limits.decoded_bytes), depth_max=limits.depth)
+        ask = wire.parse(
+            endpoint,
+            encoding.body_of(request, limits.decoded_bytes),
+            depth_max=limits.depth,
+            more=functools.partial(self._members_of, identity),
+        )
         route = self._route(ask.model, identity)
+        if ask.links:
+            media.judge(ask.links, route.media_hosts)
         terms = world.terms(identity.scopes, route.name)
         context.judge(ask, terms.context_tokens)
         max_tokens = wire.output_tokens(ask, terms.room)
@@ -173,10 +185,15 @@ class Gateway:
         connection.call = call
         call.start(max_tokens)
 
+    def _members_of(self, identity: Identity, name: str) -> tuple[str, ...]:
+        """None of a route that this key may not call: that it exists is not for it to learn."""
+        route = self._known().routes.routes.get(name)
+        return route.members if route and _may(identity, name) else ()
+
     def _route(self, name: str, identity: Identity) -> RouteInfo:
         """An unknown route and one this key may not call look the same from outside."""
         route = self._known().routes.routes.get(name)
-        if route is None or identity.routes is not None and name not in identity.routes:
+        if route is None or not _may(identity, name):
             raise errors.ModelNotFound(
                 f"The model '{name[:96]}' does not exist or you do not have access to it.",
                 param="model",
@@ -184,7 +201,7 @@ class Gateway:
         return route
 
     def _models(self, path: str, identity: Identity) -> bytes:
-        name = path.removeprefix(_MODELS).removeprefix("/")
+        name = path.removeprefix(MODELS).removeprefix("/")
         if name:
             return msgspec.json.encode(_model(self._route(unquote(name), identity)))
         routes = self._known().routes.routes
@@ -223,32 +240,8 @@ class Gateway:
         self.shared.count_refused(request.identity, refusal.code or "invalid_request")
 
 
-def _allowed_methods(path: str) -> tuple[str, ...] | None:
-    if path in _INFERENCE:
-        return ("POST", "OPTIONS")
-    if path in _OPEN or path == _MODELS or path.startswith(_MODELS + "/"):
-        return ("GET", "HEAD", "OPTIONS")
-    return None
-
-
-def _judge_content_type(request: Request) -> None:
-    given = request.headers.get(b"content-type", b"application/json").lower()
-    if not given.startswith(b"application/json"):
-        raise errors.UnsupportedEncoding("Send the body as 'Content-Type: application/json'.")
-    if given := _encoding(request):
-        encoding.judge(given)
-
-
-def _encoding(request: Request) -> str:
-    given = request.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
-    return "" if given == "identity" else given
-
-
-def _body(request: Request, bytes_max: int) -> bytes:
-    given = _encoding(request)
-    if not given:
-        return request.body
-    return encoding.decompress(request.body, given, bytes_max=bytes_max)
+def _may(identity: Identity, route: str) -> bool:
+    return identity.routes is None or route in identity.routes
 
 
 def _terms(

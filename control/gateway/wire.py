@@ -3,11 +3,15 @@
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from control.gateway import errors, members
+from control.gateway import checks, errors, members, parts
+from control.gateway.dialects.dialect import Dialect, Spoken
+from control.gateway.dialects.table import DIALECTS
+from control.gateway.media import Link
 
 # A string token, and the colon after it if it names a member. Possessive: no backtracking.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+(:?)', re.DOTALL)
@@ -15,30 +19,47 @@ _SPACE_BEFORE_COLON = re.compile(rb'"\s+:')
 _NESTED = (dict, list)
 _INPUT_BYTES_PER_TOKEN = 3
 _INPUT_MARGIN_RATIO = 1.1
+_GENERATING = frozenset({"chat.completions", "completions"})
 
 
 class Ask(msgspec.Struct):
     """What a tenant asked for, judged. `fields` are the members that go on to an engine."""
 
-    endpoint: str
+    endpoint: str  # as an engine is asked
     model: str
     stream: bool
     include_usage: bool  # the tenant asked for the usage chunk
     running_usage: bool  # the tenant asked for usage on every chunk
-    choices: int
+    choices: int  # answers to generate; none for what only reads
     service_tier: str | None  # how urgent the tenant asks it to be; ours to act on
     max_tokens: int | None
     text_bytes: int
     fields: dict[str, Any]
+    called: str  # the endpoint that the tenant called
     conversation: str | None = None  # what it calls the conversation that it goes on with
+    limit_name: str = "max_tokens"  # as the tenant named it
+    links: tuple[Link, ...] = ()  # media that an engine would fetch from somewhere
+    dialect: Dialect | None = None  # how to answer; None is as OpenAI does
 
     @property
     def input_estimate(self) -> int:
         """An upper bound for ordinary text; the engine's own count replaces it."""
         return math.ceil(self.text_bytes / _INPUT_BYTES_PER_TOKEN * _INPUT_MARGIN_RATIO)
 
+    @property
+    def generates(self) -> bool:
+        return self.choices > 0
 
-def parse(endpoint: str, raw: bytes, *, depth_max: int) -> Ask:
+
+# Names of members beyond the table that the route of this name lets through.
+More = Callable[[str], tuple[str, ...]]
+
+
+def _none_more(_route: str) -> tuple[str, ...]:
+    return ()
+
+
+def parse(endpoint: str, raw: bytes, *, depth_max: int, more: More = _none_more) -> Ask:
     """Raises a refusal that names the member and says what would be right."""
     body = _decode(raw)
     count, depth, text_bytes = _measure(body, depth_max)
@@ -46,7 +67,12 @@ def parse(endpoint: str, raw: bytes, *, depth_max: int) -> Ask:
         raise errors.BadRequest(f"The body is nested deeper than {depth_max} levels.")
     if count != _members_in(raw, count):
         _refuse_repeated(raw)
-    fields = _judged(endpoint, body)
+    fields = _judged(endpoint, body, more)
+    speak = DIALECTS.get(endpoint)
+    if speak is not None:
+        ask = _spoken(endpoint, speak(fields), text_bytes)
+        ask.conversation = _conversation(body.get("prompt_cache_key"))
+        return ask
     options = fields.pop("stream_options", {})
     stream = fields.get("stream", False)
     if options and not stream:
@@ -55,18 +81,43 @@ def parse(endpoint: str, raw: bytes, *, depth_max: int) -> Ask:
         )
     _judge_stream_options(options)
     limit = fields.pop("max_tokens", None)
+    newer = fields.pop("max_completion_tokens", None)
     return Ask(
         endpoint=endpoint,
         model=fields.pop("model"),
         stream=stream,
         include_usage=options.get("include_usage") is True,
         running_usage=options.get("continuous_usage_stats") is True,
-        choices=fields.get("n", 1) * _prompts(fields.get("prompt")),
+        choices=_choices(endpoint, fields),
         service_tier=fields.pop("service_tier", None),
-        max_tokens=fields.pop("max_completion_tokens", limit),
+        max_tokens=limit if newer is None else newer,
         text_bytes=text_bytes,
         fields=fields,
         conversation=_conversation(body.get("prompt_cache_key")),
+        called=endpoint,
+        limit_name="max_tokens" if newer is None else "max_completion_tokens",
+        links=parts.links_of(fields["messages"]) if endpoint == "chat.completions" else (),
+    )
+
+
+def _spoken(endpoint: str, spoken: Spoken, text_bytes: int) -> Ask:
+    """Another API's call, as chat. Its answers tell usage, which is never cut out of them."""
+    fields, generates = spoken.fields, spoken.endpoint in _GENERATING
+    return Ask(
+        endpoint=spoken.endpoint,
+        model=fields.pop("model"),
+        stream=fields.get("stream", False),
+        include_usage=True,
+        running_usage=True,
+        choices=int(generates),
+        service_tier=fields.pop("service_tier", None),
+        max_tokens=fields.pop("max_tokens", None),
+        text_bytes=text_bytes if generates else 0,  # counting reads, and computes nothing
+        fields=fields,
+        called=endpoint,
+        limit_name=spoken.limit_name,
+        links=spoken.links,
+        dialect=spoken.dialect,
     )
 
 
@@ -136,14 +187,16 @@ def _refuse_repeated(raw: bytes) -> None:
     json.loads(raw, object_pairs_hook=unique)
 
 
-def _judged(endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
+def _judged(endpoint: str, body: dict[str, Any], more: More) -> dict[str, Any]:
     """The members to keep; null is as good as absent."""
     allowed = members.ALLOWED[endpoint]
     fields = {}
     for name, value in body.items():
         check = allowed.get(name)
         if check is None:
-            if name not in members.IGNORED:
+            if _is_more(name, body.get("model"), more):
+                fields[name] = value
+            elif name not in members.IGNORED:
                 raise errors.UnknownParameter(f"Unknown parameter: '{name[:64]}'.", param=name[:64])
         elif value is not None:
             check(value, name)
@@ -154,17 +207,24 @@ def _judged(endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def _is_more(name: str, route: Any, more: More) -> bool:
+    return isinstance(route, str) and name not in members.OURS and name in more(route)
+
+
 def _judge_stream_options(options: dict[str, Any]) -> None:
     for name, value in options.items():
         param = f"stream_options.{name}"
         if name not in members.STREAM_OPTIONS:
             raise errors.UnknownParameter(f"Unknown parameter: '{param[:96]}'.", param=param[:96])
         if value is not None:
-            members.flag(value, param)
+            checks.flag(value, param)
 
 
-def _prompts(prompt: Any) -> int:
-    return len(prompt) if isinstance(prompt, list) and not isinstance(prompt[0], int) else 1
+def _choices(endpoint: str, fields: dict[str, Any]) -> int:
+    if endpoint not in _GENERATING:
+        return 0
+    prompt, number = fields.get("prompt"), fields.get("n", 1)
+    return number * len(prompt) if type(prompt) is list and type(prompt[0]) is not int else number
 
 
 # --- what the engine gets -------------------------------------------------------------------
@@ -180,18 +240,19 @@ class Room(msgspec.Struct, frozen=True):
 
 def output_tokens(ask: Ask, room: Room) -> int | None:
     """The max_tokens to send. An engine lowers it to what the prompt leaves of its context."""
-    limit, context = room.output_tokens_max, room.context_tokens
+    if not ask.generates:
+        return None
+    limit, context, param = room.output_tokens_max, room.context_tokens, ask.limit_name
     if ask.max_tokens is not None:
         if limit is not None and ask.max_tokens > limit:
             raise errors.InvalidValue(
-                f"'max_tokens' is {ask.max_tokens}, at most {limit} are allowed here.",
-                param="max_tokens",
+                f"'{param}' is {ask.max_tokens}, at most {limit} are allowed here.", param=param
             )
         if context is not None and ask.max_tokens > context:
             raise errors.ContextTooLong(
-                f"This model's maximum context length is {context} tokens, 'max_tokens' alone is"
+                f"This model's maximum context length is {context} tokens, '{param}' alone is"
                 f" {ask.max_tokens}.",
-                param="max_tokens",
+                param=param,
             )
         return ask.max_tokens
     ceilings = (limit, room.output_tokens_default, context)

@@ -46,7 +46,7 @@ def raw_chat(members: str) -> bytes:
         ({"temperature": True}, "temperature", "invalid_type"),
         ({"max_tokens": 0}, "max_tokens", "invalid_value"),
         ({"max_tokens": 1.5}, "max_tokens", "invalid_type"),
-        ({"n": 129}, "n", "invalid_value"),
+        ({"n": 9}, "n", "invalid_value"),
         ({"stop": ["a"] * 5}, "stop", "invalid_value"),
         ({"stop": [1]}, "stop[0]", "invalid_type"),
         ({"stop": 1}, "stop", "invalid_type"),
@@ -91,9 +91,9 @@ def test_k05_a_member_given_twice_is_refused(members):
 def nested(depth: int) -> dict:
     """A body whose deepest level is `depth`; the body itself is the first."""
     value: dict = {}
-    for _ in range(depth - 4):
+    for _ in range(depth - 5):
         value = {"a": value}
-    return chat(tools=[{"parameters": value}])
+    return chat(tools=[{"type": "function", "function": {"name": "f", "parameters": value}}])
 
 
 H04_REFUSED = {
@@ -158,7 +158,7 @@ def for_engine(body: dict, **changes) -> dict:
 
 
 def test_the_engine_gets_its_own_name_and_only_judged_members():
-    sent = for_engine(chat(metadata={"a": "b"}, store=True, priority=-9, temperature=1))
+    sent = for_engine(chat(metadata={"a": "b"}, store=True, temperature=1))
     assert sent == {
         "model": "m",
         "messages": [{"role": "user", "content": "hello"}],

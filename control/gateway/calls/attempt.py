@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from control.gateway import errors
+from control.gateway.calls.outgoing import request_of
 from control.gateway.calls.plan import Plan
 from control.gateway.errors import Refusal
 from control.gateway.http1.client import Sending
@@ -19,7 +20,7 @@ from control.gateway.waiting.rules import Want
 from control.gateway.wire import Ask
 from control.states import Outcome, TokensSource
 
-_PATHS = {"chat.completions": b"/v1/chat/completions", "completions": b"/v1/completions"}
+_UNSERVED = b'{"detail":"Not Found"}'  # an engine's word for a path that its model does not have
 _NOT_OURS = frozenset({401, 403, 404})  # another engine answers at this address
 _ERROR_BYTES_MAX = 64 * 1024
 
@@ -62,7 +63,8 @@ class Attempt:
         self._caller = caller
         self._shared = shared
         self._ask = ask
-        self._usage: chunks.Usage | None = None
+        # Whoever asks only how many tokens there are pays for none.
+        self._usage = chunks.Usage(0, 0, 0, 0) if ask.endpoint == "tokenize" else None
         self._status = 0
         self._parts: list[bytes] = []
         self._bytes = 0
@@ -75,20 +77,8 @@ class Attempt:
 
     def prepare(self, plan: Plan) -> None:
         """Take a slot of the replica; `send` comes next, in the same turn of the loop."""
-        info, body = self.live.info, plan.body
         self._plan = plan
-        self._request = b"".join(
-            [
-                b"POST %b%b HTTP/1.1\r\n" % (info.path.encode(), _PATHS[plan.endpoint]),
-                b"host: %b:%d\r\n" % (info.host.encode(), info.port),
-                b"content-type: application/json\r\naccept-encoding: identity\r\n",
-                b"x-request-id: %b\r\n" % self._caller.id.encode(),
-                b"traceparent: %b\r\n" % self._caller.traceparent(),
-                b"authorization: Bearer %b\r\n" % self.live.key.encode() if self.live.key else b"",
-                b"content-length: %d\r\n\r\n" % len(body),
-                body,
-            ]
-        )
+        self._request = request_of(plan, self.live, self._caller.id, self._caller.traceparent())
         self._shared.replicas.took(self.live, self._caller.want)
 
     def send(self) -> None:
@@ -231,12 +221,12 @@ class Attempt:
         body = b"".join(self._parts)
         seen = chunks.look(body)
         if self._status != 200:
-            return self._judge_error(seen)
+            return self._judge_error(seen, body)
         if seen is None or self._ask.stream and not seen.error:
             return self._failed(errors.UpstreamFailed("The engine's answer is not understood."))
         if found := chunks.error_of(seen):
             return self._failed(errors.from_engine(*found))
-        self._usage = chunks.usage_of(seen)
+        self._usage = chunks.usage_of(seen) or self._usage
         self.finish_reason = (seen.choices[0].finish_reason or "") if seen.choices else ""
         if self._plan.stops and seen.choices:
             body = stops.cut(body, self._plan.stops)
@@ -244,9 +234,13 @@ class Attempt:
         self._shared.replicas.succeeded(self.live)
         return self._caller.on_answer(body)
 
-    def _judge_error(self, seen: chunks.Chunk | None) -> None:
+    def _judge_error(self, seen: chunks.Chunk | None, body: bytes) -> None:
         found = chunks.error_of(seen) if seen else None
         message, code = found[1:] if found else ("", None)
+        if self._status == 404 and body == _UNSERVED:
+            self._leave()
+            refusal = errors.unserved(self._ask.called)
+            return self._caller.on_refusal(refusal, Outcome.COMPLETE)
         if self._status in _NOT_OURS:
             stranger = errors.UpstreamFailed("The engine is not the one asked for.")
             return self._failed(stranger, Cause.IMPOSTOR)

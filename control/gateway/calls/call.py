@@ -6,11 +6,11 @@ from control.gateway.admission.holding import Holding
 from control.gateway.admission.rules import Hold, Refused
 from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.bill import cost_of, used_of
-from control.gateway.calls.delivery import Delivery
 from control.gateway.calls.journal import Ending, Journal
 from control.gateway.calls.loss import Loss
 from control.gateway.calls.patience import Patience
 from control.gateway.calls.plan import plan_of
+from control.gateway.calls.translated import delivery_of
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
 from control.gateway.routing.picks import pick_of, route_for
@@ -56,7 +56,7 @@ class Call:
         self._loss: Loss | None = None
         self._may_retry = True
         self._held: list[Piece] = []
-        self._delivery = Delivery(connection, shared.limits)
+        self._delivery = delivery_of(connection, shared.limits, ask.dialect)
         self._paused = False
         self._first_token_at: float | None = None
         self._last_token_at = 0.0
@@ -168,14 +168,16 @@ class Call:
 
     def on_answer(self, body: bytes) -> None:
         self._first_token_at = self._last_token_at = self._shared.clock.now()
-        self._connection.respond(200, body, self._headers())
-        self.end(Outcome.COMPLETE, 200)
+        try:
+            self._delivery.answer(body, self._headers())
+        except Refusal as refusal:
+            return self._refuse(refusal)
+        return self.end(Outcome.COMPLETE, 200)
 
     def on_stream_end(self, outcome: Outcome, refusal: Refusal) -> None:
-        if outcome not in _SENDABLE:
-            self.on_refusal(refusal, outcome)
-        else:
-            self._finish(outcome)
+        if outcome in _SENDABLE:
+            return self._finish(outcome)
+        return self.on_refusal(refusal, outcome)
 
     def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None:
         """Try another replica, but only while the tenant has seen nothing of this one."""
@@ -183,8 +185,7 @@ class Call:
         if self._delivery.started:
             if self._may_retry and self._goes_on(refusal, outcome):
                 return None
-            now = self._shared.clock.now()
-            self._delivery.send(errors.error_event(refusal), self._delivery.tokens, now)
+            self._delivery.fail(refusal, self._shared.clock.now())
             return self._finish(outcome)
         left = self._shared.limits.tries - self._attempts
         may_retry = self._may_retry and left > 0 and not self._patience.is_past_deadline()

@@ -2,6 +2,8 @@
 
 from collections import deque
 
+from control.gateway import errors
+from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
 from control.gateway.limits import Limits
 
@@ -39,7 +41,11 @@ class Delivery:
     def is_full(self) -> bool:
         return self._pending_bytes >= self._limits.buffer_bytes
 
-    def start(self, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    def answer(self, body: bytes, headers: Headers) -> None:
+        """A whole one, at once."""
+        self._connection.respond(200, body, headers)
+
+    def start(self, headers: Headers) -> None:
         self.started = True
         self._connection.start_stream(200, _STREAM_HEADERS + headers)
 
@@ -53,6 +59,10 @@ class Delivery:
         else:
             self._connection.write(data)
             self.tokens = tokens
+
+    def fail(self, refusal: Refusal, now: float) -> None:
+        """The stream has broken, and says so as its last event."""
+        self.send(errors.error_event(refusal), self.tokens, now)
 
     def flush(self) -> None:
         """The tenant has read on."""

@@ -171,7 +171,7 @@ class Journal:
             "route": self._route,
             "version_id": attempt.live.info.version_id,
             "replica_id": attempt.live.info.id,
-            "endpoint": self._ask.endpoint,
+            "endpoint": self._ask.called,
             "stream": self._ask.stream,
             "priority": self._priority,
             "started_at": self._started_at,

@@ -8,7 +8,7 @@ from control.gateway.errors import Headers
 _STATUS_LINES = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode())
     for status in HTTPStatus
-}
+} | {529: b"HTTP/1.1 529 Overloaded\r\n"}  # Anthropic's own
 
 
 def own_headers(id_: str, took_seconds: float, keep_alive: bool) -> bytes:

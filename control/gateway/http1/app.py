@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol
 
+from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.request import Request
 
 
@@ -19,6 +20,9 @@ class App(Protocol):
 
     def serve(self, request: Request, connection: Any) -> None:
         """Answer the `server.Connection` now, or set its `call` and answer later."""
+
+    def worded(self, request: Request, refusal: Refusal) -> tuple[int, bytes, Headers]:
+        """Status, body and headers of a refusal, as the API that was called has them."""
 
     def new_id(self) -> str: ...
 

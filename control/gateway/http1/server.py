@@ -189,8 +189,8 @@ class Connection(asyncio.Protocol):
         self._answered()
 
     def refuse(self, refusal: Refusal, headers: Headers = ()) -> None:
-        own = errors.headers_of(refusal)
-        self.respond(refusal.status, errors.body_of(refusal), own + headers)
+        status, body, own = self.app.worded(self.request, refusal)
+        self.respond(status, body, own + headers)
 
     def start_stream(self, status: int, headers: Headers) -> None:
         self._chunked = self._chunked_allowed

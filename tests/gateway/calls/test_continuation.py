@@ -176,10 +176,11 @@ async def test_if_the_other_cannot_go_on_the_answer_ends_with_one_error(place, s
     assert (closed.outcome, closed.output_tokens) == ("upstream_error", 5)
 
 
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 NOT_GONE_ON_WITH = {
     "two choices": ({"n": 2}, {}),
-    "tools": ({"tools": [{"type": "function"}]}, {}),
-    "a schema": ({"response_format": {"type": "json_schema"}}, {}),
+    "tools": ({"tools": [{"type": "function", "function": {"name": "f"}}]}, {}),
+    "a schema": ({"response_format": {"type": "json_object"}}, {}),
     "structured outputs": ({"structured_outputs": {"choice": ["a"]}}, {}),
     "logprobs": ({"logprobs": True}, {}),
     "a penalty": ({"presence_penalty": 0.5}, {}),
@@ -263,7 +264,7 @@ def test_versions_are_the_same_by_id_or_by_both_names():
         ({}, ("END",), "its engine holds text back, for a stop word"),
         ({"include_reasoning": False}, (), "its reasoning is hidden"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            {"messages": [{"role": "user", "content": [IMAGE]}]},
             (),
             "it has more than text",
         ),

@@ -1,0 +1,12 @@
+"""Which endpoints speak another dialect than OpenAI's chat, and who reads them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from control.gateway.dialects import messages
+from control.gateway.dialects.dialect import Spoken
+
+DIALECTS: dict[str, Callable[[dict[str, Any]], Spoken]] = {
+    "messages": messages.read,
+    "messages.count_tokens": messages.read_counted,
+}
