@@ -5,12 +5,12 @@ from typing import Protocol
 from control.gateway import errors
 from control.gateway.calls.outgoing import request_of
 from control.gateway.calls.plan import Plan
+from control.gateway.calls.share import Share
 from control.gateway.errors import Refusal
 from control.gateway.http1.client import Sending
 from control.gateway.routing.causes import cause_of
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
-from control.gateway.routing.room import held_tokens
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks, stops
 from control.gateway.streams.continued import Continued
@@ -71,7 +71,7 @@ class Attempt:
         self._over = False
         self._sending: Sending | None = None
         self._resent = self._broke = False
-        self._kv_tokens = caller.want.kv_tokens  # that it holds of the engine's cache
+        self._share = Share(shared.replicas, live, caller.want)
         self._sent_at = self._last_byte_at = shared.clock.now()
         self.head_at = 0.0  # the engine began to answer
 
@@ -79,7 +79,7 @@ class Attempt:
         """Take a slot of the replica; `send` comes next, in the same turn of the loop."""
         self._plan = plan
         self._request = request_of(plan, self.live, self._caller.id, self._caller.traceparent())
-        self._shared.replicas.took(self.live, self._caller.want)
+        self._share.take()
 
     def send(self) -> None:
         self._sending = self.live.pool.send(self, self._request)
@@ -107,8 +107,20 @@ class Attempt:
         if sending:
             sending.abort()
 
+    @property
+    def holds_a_slot(self) -> bool:
+        """That another call could have."""
+        return self._sending is not None and not self._over and self._share.is_of_use
+
+    def forget(self) -> None:
+        """What it did is nobody's: the call begins anew."""
+        self.reader = self._usage = None
+        self.reached = False
+        self._parts.clear()
+
     def pause(self, paused: bool) -> None:
         """Let the engine's bytes wait in the socket while a slow tenant's buffer is full."""
+        self._share.look_away()
         if not self._over:
             (self._sending.pause if paused else self._sending.resume)()
 
@@ -117,7 +129,8 @@ class Attempt:
         limits = self._shared.limits
         if self._over or not self._ask.stream:
             return
-        self._true_up()
+        if self.reader and (usage := self.reader.usage()):
+            self._share.sweep(usage, now)
         if has_content:
             self._shared.replicas.went_on(self.live)
         if not has_content and now - self._sent_at > limits.first_byte_seconds:
@@ -275,20 +288,10 @@ class Attempt:
         self.abort()
         self._caller.on_refusal(errors.UpstreamTimeout(message), Outcome.DEADLINE)
 
-    def _true_up(self) -> None:
-        """Hold of the engine's cache what came so far, and what is still expected."""
-        if not self.reader or not (usage := self.reader.usage()):
-            return
-        want = self._caller.want
-        holds = held_tokens(usage.input, usage.output, want.kv_tokens - want.input_tokens)
-        if holds != self._kv_tokens:
-            self._shared.replicas.holds(self.live, want, holds - self._kv_tokens)
-            self._kv_tokens = holds
-
     def _leave(self) -> None:
         if not self._over:
             self._over = True
             replicas = self._shared.replicas
-            replicas.gave_back(self.live, self._caller.want, self._kv_tokens)
+            self._share.give_back()
             if self.reached:
                 replicas.held(self.live, self._shared.clock.now() - self._sent_at)

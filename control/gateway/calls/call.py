@@ -14,7 +14,7 @@ from control.gateway.calls.translated import delivery_of
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
 from control.gateway.routing.picks import pick_of, route_for
-from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady
+from control.gateway.routing.rules import Choice, Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams.relay import Piece
 from control.gateway.waiting import answers as waiting
@@ -43,7 +43,7 @@ class Call:
         want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
         route, self.want = route_for(request, route, ask, want, shared.clock.wall())
         self._journal = Journal(shared, request, route, ask, self.want.priority)
-        self._patience = Patience(shared, route, self.want, self._journal, streams=ask.stream)
+        self._patience = Patience(self, shared, route, self._journal, streams=ask.stream)
         self._shared = shared
         self._connection = connection
         self._ask = ask
@@ -71,47 +71,28 @@ class Call:
 
     def _on_limit(self, refused: Refused) -> None:
         self._journal.decided(refused)
-        self._refuse(answers.refusal_of(refused, self._route.name, self._identity))
+        self.refuse(answers.refusal_of(refused, self._route.name, self._identity))
 
     def _on_taken(self) -> None:
         self._journal.marks.admitted_at = self._shared.clock.now()
-        if self._shared.waiting.may_go(self.want) and self.on_turn():
-            return
-        if refusal := self._patience.begin(self):
-            self._refuse(refusal)
+        self._patience.arrive()
 
-    def on_turn(self) -> bool:
-        if self._patience.is_past_deadline():
-            self.on_patience_ended()
-            return True
-        choice = self._choose()
-        if isinstance(choice, Full):
-            if not self._patience.waits:
-                self._journal.decided(choice)
-            return False
-        if isinstance(choice, NoneReady):
-            refusal = self._patience.without_replica()
-            if refusal is None:
-                return False
-            self._shared.waiting.leave(self)
-            self._journal.decided(choice)
-            self._refuse(refusal)
-        else:
-            self._shared.waiting.dispatched(self)
-            self._patience.started()
-            self._dispatch(choice)
-        return True
+    @property
+    def is_unseen(self) -> bool:
+        attempt = self._attempt
+        return self._first_token_at is None and attempt is not None and attempt.holds_a_slot
 
-    def on_patience_ended(self) -> None:
-        self._refuse(*self._patience.ended())
+    def begin_anew(self) -> None:
+        self._attempt.abort()
+        self._journal.gave_up(self._attempt, "requeued", Outcome.DRAINED)
+        self._attempt.forget()
+        self._held.clear()
+        self._pick.tried = frozenset()
 
-    def on_displaced(self) -> None:
-        self._refuse(waiting.busy(self._route.name))
-
-    def _choose(self) -> Choice:
+    def choose(self) -> Choice:
         return self._shared.replicas.choose(self._route, self._pick)
 
-    def _dispatch(self, choice: Chosen) -> None:
+    def dispatch(self, choice: Chosen) -> None:
         live = choice.replica
         plan = plan_of(self._ask, self._route, live.info, self._max_tokens)
         self._journal.routed(choice)
@@ -130,8 +111,8 @@ class Call:
             return None if self.ended else self._attempt.send()
         self._attempt.abort()
         self._attempt = None
-        self._shared.waiting.settled(self, 0.0)
-        return self._refuse(errors.NotReady("The gateway cannot record calls.", wait_seconds=5))
+        self._shared.waiting.settled(self._patience, 0.0)
+        return self.refuse(errors.NotReady("The gateway cannot record calls.", wait_seconds=5))
 
     def traceparent(self) -> bytes:
         return self._journal.traceparent(self._attempts)
@@ -187,15 +168,15 @@ class Call:
                 return None
             self._delivery.fail(refusal, self._shared.clock.now())
             return self._finish(outcome)
-        left = self._shared.limits.tries - self._attempts
+        left = self._shared.limits.tries + self._patience.yields - self._attempts
         may_retry = self._may_retry and left > 0 and not self._patience.is_past_deadline()
         if refusal.status >= 500 and may_retry:
             busy = isinstance(refusal, errors.EngineBusy)
             again = self._shared.replicas.choose_again(self._route, self._pick, calm=busy)
             if again:
                 self._journal.gave_up(self._attempt, refusal.code or "internal_error")
-                return self._dispatch(again)
-        return self._refuse(refusal, outcome=outcome)
+                return self.dispatch(again)
+        return self.refuse(refusal, outcome=outcome)
 
     def _goes_on(self, refusal: Refusal, outcome: Outcome) -> bool:
         """Another replica says the rest of an answer whose engine was lost."""
@@ -245,7 +226,9 @@ class Call:
             self._stop(waiting.deadline_passed(), Outcome.DEADLINE)
         else:
             self._delivery.keep_alive(now)
-            self._shared.waiting.progressed(self, cost_of(self._attempt, Outcome.COMPLETE))
+            self._shared.waiting.progressed(
+                self._patience, cost_of(self._attempt, Outcome.COMPLETE)
+            )
             self._journal.progressed(self._attempt)
             self._attempt.sweep(now, has_content=self._first_token_at is not None)
 
@@ -253,7 +236,7 @@ class Call:
         """The gateway must stop, and has waited for this call long enough."""
         refusal = errors.Overloaded("The gateway is being restarted.", wait_seconds=1)
         if self._attempt is None:
-            self._refuse(refusal)
+            self.refuse(refusal)
         elif not self._outcome:
             self._stop(refusal, Outcome.DRAINED)
 
@@ -263,10 +246,10 @@ class Call:
         self.ended = True
         shared = self._shared
         shared.calls.discard(self)
-        shared.waiting.leave(self)
+        shared.waiting.leave(self._patience)
         if self._attempt:
             self._attempt.abort()
-            shared.waiting.settled(self, cost_of(self._attempt, outcome))
+            shared.waiting.settled(self._patience, cost_of(self._attempt, outcome))
             self._journal.closed(
                 self._attempt,
                 Ending(
@@ -282,7 +265,7 @@ class Call:
         self._may_retry = False
         self.on_refusal(refusal, outcome)
 
-    def _refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None:
+    def refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None:
         if self._attempt is None:
             self._journal.refused(refusal)
         self._connection.refuse(refusal, self._headers())

@@ -90,9 +90,11 @@ class Journal:
     def flag(self, name: str) -> None:
         self.marks.flags += (name,)
 
-    def gave_up(self, attempt: Attempt, why: str) -> None:
+    def gave_up(
+        self, attempt: Attempt, why: str, outcome: Outcome = Outcome.UPSTREAM_ERROR
+    ) -> None:
         """The call goes on without it: what it used is nobody's but the platform's."""
-        usage, _ = attempt.tokens(Outcome.UPSTREAM_ERROR)
+        usage, _ = attempt.tokens(outcome)
         self._lost(attempt, why, usage.input, usage.output)
 
     def went_on(self, attempt: Attempt) -> None:

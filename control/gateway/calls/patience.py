@@ -1,54 +1,121 @@
-"""What one call does while it has no slot: it waits, for a replica or a model, and not for ever."""
+"""One call while it has no slot: it waits, for a replica or a model, and not for ever."""
+
+from typing import Protocol
 
 from control.gateway import errors
 from control.gateway.admission.answers import slow_down
 from control.gateway.calls.journal import Journal
 from control.gateway.errors import Refusal
+from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady
 from control.gateway.shared import Shared
 from control.gateway.waiting import answers, rules
-from control.gateway.waiting.queue import Waiter
 from control.gateway.waiting.rules import Queued, Want
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome
 
 
+class Caller(Protocol):
+    """The call that waits."""
+
+    want: Want
+    is_unseen: bool  # an engine works on it, and the tenant has received nothing
+
+    def choose(self) -> Choice: ...
+
+    def dispatch(self, choice: Chosen) -> None: ...
+
+    def begin_anew(self) -> None:
+        """Leave the engine, as if the call had not been there."""
+
+    def refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None: ...
+
+
 class Patience:
+    """What the queue knows of a call: it asks this one whether it can go, or must."""
+
     def __init__(
-        self, shared: Shared, route: RouteInfo, want: Want, journal: Journal, *, streams: bool
+        self, caller: Caller, shared: Shared, route: RouteInfo, journal: Journal, *, streams: bool
     ) -> None:
+        self.want = caller.want
+        self.yields = 0
+        self._caller = caller
         self._shared = shared
         self._route = route
-        self._want = want
         self._journal = journal
         self._streams = streams
         self._since: float | None = None  # when it began to wait
 
-    @property
-    def waits(self) -> bool:
-        return self._since is not None
+    def arrive(self) -> None:
+        """Go at once, or get a place in the queue, or learn why there is none."""
+        if not self._shared.waiting.may_go(self.want) or not self.on_turn():
+            self._wait()
 
-    def begin(self, waiter: Waiter) -> Refusal | None:
-        """A place in the queue, or why it gets none."""
+    def is_past_deadline(self) -> bool:
+        return self._shared.clock.now() >= self.want.ends_by
+
+    # --- what the queue asks ---
+
+    def on_turn(self) -> bool:
+        if self.is_past_deadline():
+            self.on_patience_ended()
+            return True
+        choice = self._caller.choose()
+        if isinstance(choice, Full):
+            if self._since is None:
+                self._journal.decided(choice)
+            return False
+        if isinstance(choice, NoneReady):
+            return self._without_replica(choice)
+        self._shared.waiting.dispatched(self)
+        self._journal.marks.turn_at = now = self._shared.clock.now()
+        if self._since is not None:
+            self._shared.tally.observe("wait_seconds", now - self._since)
+        self._caller.dispatch(choice)
+        return True
+
+    def on_patience_ended(self) -> None:
+        if self.is_past_deadline():
+            self._caller.refuse(answers.deadline_passed(), Outcome.DEADLINE)
+        elif self._is_ready():
+            self.on_displaced()
+        else:
+            self._caller.refuse(self._loading())
+
+    def on_displaced(self) -> None:
+        self._caller.refuse(answers.busy(self._route.name))
+
+    def may_yield(self) -> bool:
+        return self.yields < self._shared.limits.yields and self._caller.is_unseen
+
+    def on_yield(self) -> None:
+        self.yields += 1
+        self._caller.begin_anew()
+        self._since = self._shared.clock.now()
+        self._shared.waiting.requeue(self)
+
+    # --- inside ---
+
+    def _wait(self) -> None:
         shared = self._shared
         cold = None if self._is_ready() else self._cold_seconds()
         if cold == 0:
-            return self._loading()
+            return self._caller.refuse(self._loading())
         pace = shared.replicas.pace(self._route) if cold is None else None
         if pace and (refused := self._crowded_out(pace)):
-            return refused
-        decision = shared.waiting.join(waiter, pace, cold_seconds=cold)
+            return self._caller.refuse(refused)
+        decision = shared.waiting.join(self, pace, cold_seconds=cold)
         self._journal.decided(decision)
         if isinstance(decision, Queued):
             self._since = shared.clock.now()
             if pace:
-                shared.buckets.queued((self._want.pool, self._want.priority), pace.seconds)
+                shared.buckets.queued((self.want.pool, self.want.priority), pace.seconds)
             return None
-        shared.tally.add("refused_at_arrival_total", priority=self._want.priority)
-        return answers.refusal_of(decision, self._route.name)
+        shared.tally.add("refused_at_arrival_total", priority=self.want.priority)
+        return self._caller.refuse(answers.refusal_of(decision, self._route.name))
 
     def _crowded_out(self, pace: rules.Pace) -> Refusal | None:
         """More came than its engines can do; what can start in its wait is no more than that."""
-        bucket, want = self._route.bucket, self._want
+        bucket, want = self._route.bucket, self.want
         burst_seconds = bucket.burst_seconds if bucket else want.waiting_seconds
         pool = (want.pool, want.priority)
         refused = self._shared.buckets.crowded(pool, pace.seconds, burst_seconds)
@@ -57,36 +124,26 @@ class Patience:
         self._journal.decided(refused)
         return slow_down(refused, self._route.name)
 
-    def without_replica(self) -> Refusal | None:
-        """None can be called now. None is returned if it is worth to wait for one to be ready."""
+    def _without_replica(self, choice: NoneReady) -> bool:
+        """False if it is worth to wait for one to be ready."""
         if self._is_ready():
             text = f"No replica of '{self._route.name}' answers at the moment."
-            return errors.Overloaded(text, wait_seconds=self._shared.limits.eject_seconds)
-        return None if self._cold_seconds() else self._loading()
-
-    def started(self) -> None:
-        """It has got a slot."""
-        self._journal.marks.turn_at = now = self._shared.clock.now()
-        if self._since is not None:
-            self._shared.tally.observe("wait_seconds", now - self._since)
-
-    def is_past_deadline(self) -> bool:
-        return self._shared.clock.now() >= self._want.ends_by
-
-    def ended(self) -> tuple[Refusal, Outcome]:
-        """It has waited in vain."""
-        if self.is_past_deadline():
-            return answers.deadline_passed(), Outcome.DEADLINE
-        if not self._is_ready():
-            return self._loading(), Outcome.UPSTREAM_ERROR
-        return answers.busy(self._route.name), Outcome.UPSTREAM_ERROR
+            refusal = errors.Overloaded(text, wait_seconds=self._shared.limits.eject_seconds)
+        elif self._cold_seconds():
+            return False
+        else:
+            refusal = self._loading()
+        self._shared.waiting.leave(self)
+        self._journal.decided(choice)
+        self._caller.refuse(refusal)
+        return True
 
     def _is_ready(self) -> bool:
         return self._shared.replicas.any_ready(self._route)
 
     def _cold_seconds(self) -> float:
         limits = self._shared.limits
-        if not self._want.pool:
+        if not self.want.pool:
             return 0.0  # no deployment is behind the route: nothing will come
         return rules.cold_seconds(
             self._route.cold_start_seconds,

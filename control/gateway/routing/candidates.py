@@ -5,6 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from control.gateway.routing.room import Room, batch_part
+from control.gateway.routing.tempo import Tempo
 
 LOAD_SECONDS_MAX = 3.0  # figures that are older say nothing
 KV_RATIO_MAX = 0.95  # above it the next call makes the engine preempt another
@@ -46,6 +47,7 @@ class Candidate:
         "room",
         "seed",
         "slots",
+        "tempo",
     )
 
     def __init__(self, id_: int, slots: int, in_flight: int = 0, seed: int = 0) -> None:
@@ -55,6 +57,7 @@ class Candidate:
         self.in_flight = in_flight
         self.batch_in_flight = 0  # of those
         self.room = Room(None)
+        self.tempo = Tempo()
         self.engine: EngineLoad | None = None
         self.coming = False  # without slots, but that may change at any moment
         self.refused_until = 0.0  # the engine's own queue was full
@@ -62,10 +65,15 @@ class Candidate:
 
     def has_room(self, pick: "Pick") -> bool:
         slots = self.slots
-        if self.in_flight >= slots or pick.batch and self.batch_in_flight >= batch_part(slots):
+        if self.in_flight >= slots:
             return False
+        share = 0.0
+        if pick.batch:
+            share = self.tempo.batch_share
+            if self.batch_in_flight >= batch_part(slots, share):
+                return False
         in_all = self.capacity
-        return self.room.fits(pick.kv_tokens, is_batch=pick.batch, slots=slots, slots_in_all=in_all)
+        return self.room.fits(pick.kv_tokens, batch=share, slots=slots, slots_in_all=in_all)
 
     def own_load(self) -> float:
         """The share of its slots that this process uses."""

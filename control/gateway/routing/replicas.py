@@ -158,6 +158,7 @@ class LiveReplicas:
         for live in self._live.values():
             live.pool.sweep(now)
             self.rotation.sweep(live, now)
+            live.tempo.sweep(self._limits.interactive_token_seconds)
 
     def close(self) -> None:
         self.rotation.close()

@@ -18,9 +18,13 @@ def share_after(share: float, *, preempted: bool) -> float:
     return min(share + _RAISE_STEP, 1.0)
 
 
-def batch_part(of: int) -> int:
-    """What batch may take, of slots or of tokens: the rest is a floor for more urgent calls."""
-    return of - max(of // 10, 1) if of > 1 else of
+def batch_part(of: int, share: float = 1.0) -> int:
+    """What batch may take, of slots or of tokens: the rest is a floor for more urgent calls.
+
+    `share` of that, while it slows those down; one at least, so that it never comes to a halt.
+    """
+    part = of - max(of // 10, 1) if of > 1 else of
+    return part if share >= 1 else max(int(part * share), min(part, 1))
 
 
 def held_tokens(input_tokens: int, output_tokens: int, output_expected: int) -> int:
@@ -41,8 +45,11 @@ class Room:
         self._kv_tokens = kv_tokens
         self._usable = usable_tokens(kv_tokens, self._share)
 
-    def fits(self, tokens: int, *, is_batch: bool, slots: int, slots_in_all: int) -> bool:
-        """`slots` of `slots_in_all` are this process's, and such a part of the tokens."""
+    def fits(self, tokens: int, *, batch: float, slots: int, slots_in_all: int) -> bool:
+        """`slots` of `slots_in_all` are this process's, and such a part of the tokens.
+
+        `batch`: its share now if the call is one of these, else 0.
+        """
         usable = self._usable
         if usable is None or not self.held:
             return True  # a call that is larger than all of it runs alone
@@ -50,7 +57,9 @@ class Room:
             usable = usable * slots // slots_in_all
         if self.held + tokens > usable:
             return False
-        return not is_batch or self.batch_held + tokens <= batch_part(usable)
+        if not batch or not self.batch_held:
+            return True  # one at a time goes on, however large
+        return self.batch_held + tokens <= batch_part(usable, batch)
 
     @property
     def is_tight(self) -> bool:

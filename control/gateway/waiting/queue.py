@@ -4,7 +4,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from control.gateway.waiting import rules
+from control.gateway.waiting import rules, yielding
 from control.gateway.waiting.rules import (
     Crowded,
     Pace,
@@ -15,6 +15,7 @@ from control.gateway.waiting.rules import (
     Turns,
     Want,
 )
+from control.gateway.waiting.yielding import Stay
 from control.states import Priority
 
 
@@ -29,29 +30,36 @@ class Waiter(Protocol):
     def on_displaced(self) -> None:
         """The queue is full, and another call has more right to this one's place."""
 
+    def may_yield(self) -> bool:
+        """It runs, its slot is of use to others, and its tenant has received nothing."""
+
+    def on_yield(self) -> None:
+        """Stop running, and wait again."""
+
 
 class Line:
     """The calls that wait for one set of deployments, and what tenants have had of these."""
 
     def __init__(self) -> None:
-        # By priority and tenant, as they came, with the end of their patience.
-        self.queues: dict[Priority, dict[int, dict[Waiter, float]]] = {p: {} for p in rules.ORDER}
+        # By priority and tenant, as they came.
+        self.queues: dict[Priority, dict[int, dict[Waiter, Stay]]] = {p: {} for p in rules.ORDER}
         self.services = {p: Service() for p in rules.ORDER}
         self.rhythms = {p: Rhythm() for p in rules.ORDER}
         self.turns = Turns()
         self.charged: dict[Waiter, float] = {}  # calls that were given a turn and go on
         self.length = 0
 
-    def add(self, waiter: Waiter, at: float, until: float) -> None:
+    def add(self, waiter: Waiter, stay: Stay, *, first: bool = False) -> None:
         priority, tenant = waiter.want.priority, waiter.want.tenant
         queues = self.queues[priority]
         if not queues:
             self.turns.begins(priority)
-            self.rhythms[priority].begins(at)
+            self.rhythms[priority].begins(stay.since)
         if tenant not in queues:
             self.services[priority].lift(tenant, queues)
             queues[tenant] = {}
-        queues[tenant][waiter] = until
+        queues[tenant] = {waiter: stay} | queues[tenant] if first else queues[tenant]
+        queues[tenant][waiter] = stay
         self.length += 1
 
     def remove(self, waiter: Waiter) -> None:
@@ -169,8 +177,15 @@ class Waiting:
             if place is None:
                 return Crowded(start)
             next(reversed(line.queues[place[0]][place[1]])).on_displaced()
-        line.add(waiter, now, now + limit)
+        line.add(waiter, Stay(now, now + limit))
         return Queued()
+
+    def requeue(self, waiter: Waiter) -> None:
+        """It yielded, and is first of its tenant's; what it did is not its tenant's to bear."""
+        self.settled(waiter, 0.0)
+        want, now = waiter.want, self._clock()
+        until = min(now + want.waiting_seconds, want.ends_by)
+        self._line(want).add(waiter, Stay(now, until), first=True)
 
     def leave(self, waiter: Waiter) -> None:
         if line := self._lines.get(waiter.want.pool):
@@ -217,6 +232,7 @@ class Waiting:
         for pool, line in tuple(self._lines.items()):
             for waiter in _impatient(line, now):
                 waiter.on_patience_ended()
+            _make_room(line, now)
             if not line.length and not line.charged:
                 del self._lines[pool]  # nothing is contended: what tenants had is forgotten
                 continue
@@ -235,6 +251,19 @@ def _impatient(line: Line, now: float) -> list[Waiter]:
         waiter
         for queues in line.queues.values()
         for queue in queues.values()
-        for waiter, until in queue.items()
-        if until <= now
+        for waiter, stay in queue.items()
+        if stay.until <= now
     ]
+
+
+def _make_room(line: Line, now: float) -> None:
+    """For interactive calls that waited for long, at the cost of batch calls that run."""
+    queues = line.queues[Priority.INTERACTIVE].values()
+    urgent = [w for queue in queues for w, stay in queue.items() if yielding.is_urgent(stay, now)]
+    if not urgent:
+        return
+    batch = [call for call in line.charged if call.want.priority is Priority.BATCH]
+    running = [(call, call.may_yield()) for call in batch]
+    for waiter, call in zip(urgent, yielding.who_yields(len(urgent), running), strict=False):
+        call.on_yield()
+        waiter.on_turn()  # at once: what yielded must not have its slot back

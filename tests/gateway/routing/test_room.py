@@ -9,10 +9,14 @@ from control.gateway.routing.room import Room
 
 
 @pytest.mark.parametrize(
-    ("of", "batch"), [(0, 0), (1, 1), (2, 1), (9, 8), (20, 18), (64, 58), (1000, 900)]
+    ("of", "share", "batch"),
+    [
+        *[(0, 1.0, 0), (1, 1.0, 1), (2, 1.0, 1), (9, 1.0, 8), (20, 1.0, 18), (1000, 1.0, 900)],
+        *[(0, 0.1, 0), (1, 0.1, 1), (2, 0.5, 1), (9, 0.5, 4), (20, 0.1, 1), (1000, 0.7, 630)],
+    ],
 )
-def test_batch_leaves_a_tenth_and_at_least_one(of, batch):
-    assert room.batch_part(of) == batch
+def test_batch_leaves_a_tenth_and_never_halts(of, share, batch):
+    assert room.batch_part(of, share) == batch
 
 
 @pytest.mark.parametrize(
@@ -46,28 +50,29 @@ def test_a_call_holds_what_came_and_what_is_still_expected(tokens, held):
 def test_a_call_goes_where_there_is_room_for_all_of_it(held, tokens, is_batch, slots, fits):
     kept = Room(1000)
     kept.take(held, is_batch=is_batch)
-    assert kept.fits(tokens, is_batch=is_batch, slots=slots, slots_in_all=8) is fits
+    batch = 1.0 if is_batch else 0.0
+    assert kept.fits(tokens, batch=batch, slots=slots, slots_in_all=8) is fits
 
 
 def test_an_engine_that_does_not_say_what_it_holds_has_no_bound():
     kept = Room(None)
     kept.take(10**9, is_batch=False)
-    assert kept.fits(10**9, is_batch=True, slots=1, slots_in_all=1)
+    assert kept.fits(10**9, batch=1.0, slots=1, slots_in_all=1)
     assert not kept.is_tight
 
 
 def test_a_preempting_engine_gets_less_and_recovers_slowly():
     kept = Room(1000)
     kept.take(800, is_batch=False)
-    assert kept.fits(100, is_batch=False, slots=1, slots_in_all=1)
+    assert kept.fits(100, batch=0.0, slots=1, slots_in_all=1)
     kept.judge(2.5)
-    assert not kept.fits(100, is_batch=False, slots=1, slots_in_all=1)
+    assert not kept.fits(100, batch=0.0, slots=1, slots_in_all=1)
     for _ in range(10):
         kept.judge(0.0)
-    assert not kept.fits(100, is_batch=False, slots=1, slots_in_all=1)
+    assert not kept.fits(100, batch=0.0, slots=1, slots_in_all=1)
     for _ in range(10):
         kept.judge(None)
-    assert kept.fits(100, is_batch=False, slots=1, slots_in_all=1)
+    assert kept.fits(100, batch=0.0, slots=1, slots_in_all=1)
 
 
 @given(st.lists(st.booleans(), max_size=200))

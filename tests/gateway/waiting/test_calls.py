@@ -32,7 +32,9 @@ async def busy(tmp_path, *, slots: int = 1, tokens: tuple[int, int] = (7, 3), **
             tenant_id=3, tenant="urgent", key_id=11, priority="interactive"
         )
         place.know(route())
-        place.know_replicas(replica(1, await engine.start(), slots=slots))
+        port = await engine.start()
+        place.info = lambda **changes: replica(1, port, **changes)
+        place.know_replicas(place.info(slots=slots))
         place.engine, place.go_on = engine, engine.scripts[0].hold
         place.calls = [asyncio.create_task(place.post(chat("running"))) for _ in range(slots)]
         await place.until(lambda: len(engine.seen) == slots)

@@ -43,6 +43,7 @@ class Waiter:
     def __init__(self, room: Room, name: str, want: Want) -> None:
         self.room, self.name, self.want = room, name, want
         self.end = ""
+        self.yields = 0
 
     def on_turn(self) -> bool:
         if not self.room.slots:
@@ -57,6 +58,15 @@ class Waiter:
 
     def on_displaced(self) -> None:
         self._ended("displaced")
+
+    def may_yield(self) -> bool:
+        return self.yields < 2 and not self.end
+
+    def on_yield(self) -> None:
+        self.yields += 1
+        self.room.slots += 1
+        self.room.went.remove(self.name)
+        self.room.waiting.requeue(self)
 
     def _ended(self, how: str) -> None:
         self.end = how
