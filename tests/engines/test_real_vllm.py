@@ -1,5 +1,6 @@
 """Real vLLM on this machine: installed, launched, asked, measured, stopped."""
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,11 @@ class Engine:
         return httpx.post(
             self.url("/v1/chat/completions"), json=body | members, headers=headers, timeout=60
         )
+
+    def complete(self, prompt: list[int], **members) -> httpx.Response:
+        headers = {"authorization": f"Bearer {KEY}"}
+        body = {"model": "tiny", "prompt": prompt} | members
+        return httpx.post(self.url("/v1/completions"), json=body, headers=headers, timeout=60)
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.record.port}{path}"
@@ -116,6 +122,31 @@ def test_a_stream_carries_running_usage_when_asked(engine):
     assert all('"usage"' in event for event in events)
     assert '"choices":[]' in events[-1]
     assert text.endswith("data: [DONE]\n\n")
+
+
+def test_its_stream_tells_token_ids_and_it_goes_on_from_them_with_the_same_tokens(engine):
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    asked = {"stream": True, "stream_options": options, "return_token_ids": True, "temperature": 0}
+    whole = told(engine.chat(**asked, max_tokens=16, ignore_eos=True).text)
+    prompt = whole[0]["prompt_token_ids"]
+    choices = [choice for chunk in whole for choice in chunk["choices"]]
+    ids = [id_ for choice in choices for id_ in choice.get("token_ids") or ()]
+    assert len(ids) == 16
+    assert len(prompt) == whole[0]["usage"]["prompt_tokens"]
+    rest = told(engine.complete(prompt + ids[:5], **asked, max_tokens=11, ignore_eos=True).text)
+    gone_on = [choice for chunk in rest for choice in chunk["choices"]]
+    assert [id_ for choice in gone_on for id_ in choice["token_ids"]] == ids[5:]
+    text = "".join(choice["delta"].get("content") or "" for choice in choices)
+    assert text.endswith("".join(choice["text"] for choice in gone_on))
+    refused = engine.complete(prompt, max_tokens=10_000_000)
+    assert "max_tokens=10000000 cannot be greater than max_model_len=512" in refused.text
+    most = engine.complete(prompt, max_tokens=512, ignore_eos=True).json()["usage"]
+    assert most["total_tokens"] == 512
+
+
+def told(text: str) -> list[dict]:
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line[:7] == "data: {"]
+    return [json.loads(line) for line in lines]
 
 
 def test_its_key_is_wanted(engine):

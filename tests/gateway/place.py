@@ -164,7 +164,8 @@ class Place:
     async def request(self, method: str, path: str, **how) -> "Answer":
         async with httpx.AsyncClient(timeout=30) as client:
             got = await client.request(method, self.url + path, **how)
-            return Answer(got.status_code, dict(got.headers), got.content)
+            seconds = got.elapsed.total_seconds()
+            return Answer(got.status_code, dict(got.headers), got.content, seconds)
 
     def push(self, seconds: float) -> None:
         """Let time pass, and what happens each second happen."""
@@ -238,8 +239,10 @@ def chat(text: str = "hello", **members) -> dict:
 
 
 class Answer:
-    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.status, self.headers, self.body = status, headers, body
+    def __init__(
+        self, status: int, headers: dict[str, str], body: bytes, seconds: float = 0.0
+    ) -> None:
+        self.status, self.headers, self.body, self.seconds = status, headers, body, seconds
 
     def json(self) -> dict:
         return json.loads(self.body)

@@ -41,22 +41,48 @@ async def test_s08_the_engine_is_left_at_once_while_it_is_silent(place, engines,
     assert place.shared.replicas._live[1].in_flight == 0
 
 
-async def test_s08_the_engine_is_left_at_once_in_mid_stream(place, engines):
-    engine = await engines(Script(FIRST, end="hold"))
-    async with place.stream(chat(stream=True)) as stream:
-        await stream.until(b'"a"')
+def asked(path: str, **members) -> dict:
+    given = {"prompt": "x"} if path == "/v1/completions" else chat()
+    return {"model": "chat", **given, **members}
+
+
+async def nothing_is_left(place, engine) -> None:
+    """In flight, at once, open to engines: all is as it was before the call."""
+    await place.until(lambda: engine.connections == 0)
+    assert place.shared.replicas._live[1].in_flight == 0
+    assert not place.shared.calls
+    assert not any(place.shared.counters._calls.values())
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+async def test_s08_the_engine_is_left_at_once_in_mid_stream(place, engines, path):
+    place.know(route(), scopes={"t:1": {"concurrent_calls": 5}})
+    gate = asyncio.Semaphore(1 + 3)  # the role, then three of a hundred tokens
+    body = chunk(role=True) + b"".join(chunk(f"t{n} ", usage=(7, n)) for n in range(1, 101))
+    engine = await engines(Script(body, split="frame", gate=gate, end="hold"))
+    async with place.stream(asked(path, stream=True), path=path) as stream:
+        await stream.until(b"t3 ")
     await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
-    await place.until(lambda: not place.shared.calls)
-    assert place.closes()[0].outcome == "client_closed"
+    assert engine.seen[0].written <= 1 + 9
+    await place.until(place.closes)
+    [closed] = place.closes()
+    assert (closed.outcome, closed.output_tokens) == ("client_closed", 3)
+    await nothing_is_left(place, engine)
 
 
-async def test_s08_a_half_closed_client_is_taken_as_gone(place, engines):
-    engine = await engines(Script(FIRST, end="hold"))
-    async with place.stream(chat(stream=True)) as stream:
-        await stream.until(b'"a"')
-        stream.writer.write_eof()
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_s08_d_a_half_closed_client_is_taken_as_gone(place, engines, stream, path):
+    place.know(route(), scopes={"t:1": {"concurrent_calls": 5}})
+    script = Script(FIRST, end="hold") if stream else answered(hold=asyncio.Event())
+    engine = await engines(script)
+    async with place.stream(asked(path, stream=stream), path=path) as client:
+        await (client.until(b'"a"') if stream else place.until(lambda: engine.seen))
+        client.writer.write_eof()
         await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await place.until(place.closes)
     assert place.closes()[0].outcome == "client_closed"
+    await nothing_is_left(place, engine)
 
 
 async def test_s08_a_client_that_leaves_the_queue_never_reaches_an_engine(place, engines):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import struct
 from dataclasses import dataclass, field
@@ -9,7 +10,9 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Script:
-    """One answer. `split`: bytes of the body per write (0: all at once). `end`: fin, rst or hold.
+    """One answer. `split`: bytes of the body per write (0: all at once), or `frame`: an event.
+
+    `end`: fin, rst or hold.
 
     `before` is held before the head is sent, `gate` is waited for before each write of the body.
     """
@@ -17,7 +20,7 @@ class Script:
     body: bytes = b""
     status: int = 200
     content_type: str = "text/event-stream"
-    split: int = 0
+    split: int | str = 0
     end: str = "fin"
     head: bool = True
     hold: asyncio.Event | bool | None = None
@@ -91,6 +94,16 @@ def error(status: int, message: str = "no", **changes) -> Script:
     body = {"error": {"message": message, "type": "x", "param": None, "code": status}}
     data = json.dumps(body).encode()
     return Script(data, status=status, content_type="application/json", **changes)
+
+
+_EVENT = re.compile(rb".*?(?:\r\n\r\n|\n\n|\r\r)|.+", re.DOTALL)
+
+
+def pieces(script: Script) -> list[bytes]:
+    if script.split == "frame":
+        return _EVENT.findall(script.body)
+    size = script.split or max(len(script.body), 1)
+    return [script.body[at : at + size] for at in range(0, len(script.body), size)]
 
 
 class Upstream:
@@ -184,11 +197,10 @@ class Upstream:
         length = f"content-length: {len(script.body)}\r\n" if json_ else "connection: close\r\n"
         head = f"HTTP/1.1 {script.status} X\r\ncontent-type: {script.content_type}\r\n{length}\r\n"
         writer.write(head.encode())
-        size = script.split or max(len(script.body), 1)
-        for at in range(0, len(script.body), size):
+        for piece in pieces(script):
             if script.gate:
                 await script.gate.acquire()
-            writer.write(script.body[at : at + size])
+            writer.write(piece)
             await writer.drain()
             seen.written += 1
             if script.split:

@@ -22,6 +22,7 @@ from control.states import Outcome, TokensSource
 
 _UNSERVED = b'{"detail":"Not Found"}'  # an engine's word for a path that its model does not have
 _NOT_OURS = frozenset({401, 403, 404})  # another engine answers at this address
+_BROKEN = "The engine's answer broke off."
 _ERROR_BYTES_MAX = 64 * 1024
 
 
@@ -59,6 +60,7 @@ class Attempt:
         self.reader: Reader | Continued | None = None
         self._continued = continued
         self.finish_reason = ""
+        self.refused_rest = ""  # why this engine would not go on with an answer
         self.reached = False  # the engine may have begun to work
         self._caller = caller
         self._shared = shared
@@ -258,9 +260,12 @@ class Attempt:
             stranger = errors.UpstreamFailed("The engine is not the one asked for.")
             return self._failed(stranger, Cause.IMPOSTOR)
         refusal = errors.from_engine(self._status, message, code)
-        if refusal.status < 500 and not self._continued:
+        if refusal.status < 500:
             self._leave()
             self._shared.replicas.succeeded(self.live)
+            if self._continued:
+                self.refused_rest = message
+                return self._caller.on_refusal(errors.UpstreamFailed(_BROKEN), Outcome.TRUNCATED)
             return self._caller.on_refusal(refusal, Outcome.COMPLETE)
         return self._failed(refusal)
 
@@ -274,14 +279,14 @@ class Attempt:
         else:
             cause = Cause.BROKE if self._broke else cause_of(reader.error)
             self._shared.replicas.failed(self.live, cause)
-        broken = errors.UpstreamFailed("The engine's answer broke off.")
-        self._caller.on_stream_end(outcome, reader.error or broken)
+        refusal = reader.error or errors.UpstreamFailed(_BROKEN)
+        self._caller.on_stream_end(outcome, refusal)
 
     def _failed(self, refusal: Refusal, cause: Cause | None = None) -> None:
         self._leave()
         self._shared.replicas.failed(self.live, cause or cause_of(refusal))
         if self._continued:
-            refusal = errors.UpstreamFailed("The engine's answer broke off.")
+            refusal = errors.UpstreamFailed(_BROKEN)
         self._caller.on_refusal(refusal, Outcome.UPSTREAM_ERROR)
 
     def _time_out(self, message: str) -> None:

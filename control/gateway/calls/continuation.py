@@ -1,5 +1,6 @@
 """Whether an answer whose engine was lost can be gone on with elsewhere, and how (pure)."""
 
+import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,8 +46,12 @@ _CARRIED = (
 )
 
 
+_COMPLETION_TOKENS = 16  # that an engine makes of one which names no number
+_CONTEXT = re.compile(r"cannot be greater than max_model_len=(\d{1,9})")
+
+
 class Rest(NamedTuple):
-    """What is left to ask for. `max_tokens` None is as many as the context holds."""
+    """What is left to ask for. `max_tokens` None is as many as the engine's context holds."""
 
     ask: Ask
     max_tokens: int | None
@@ -99,12 +104,19 @@ def rest_of(ask: Ask, reader: Reader, max_tokens: int | None) -> Rest | None:
     fields["stream"] = True
     if least := ask.fields.get("min_tokens"):
         fields["min_tokens"] = max(least - made, 0)
-    left = None if max_tokens is None else max_tokens - made
-    if left is None:
-        fields["max_tokens"] = None  # said, for a completion's default is 16
-    elif left <= 0:
+    most = (
+        _COMPLETION_TOKENS if max_tokens is None and ask.endpoint == "completions" else max_tokens
+    )
+    left = None if most is None else most - made
+    if left is not None and left <= 0:
         return None  # its last token has come, only its end has not
     return Rest(msgspec.structs.replace(ask, endpoint="completions", fields=fields), left)
+
+
+def context_of(refusal: str) -> int | None:
+    """The context that an engine names when it was asked for more tokens than that."""
+    found = _CONTEXT.search(refusal)
+    return int(found.group(1)) if found else None
 
 
 def is_same(one: ReplicaInfo, other: ReplicaInfo) -> bool:

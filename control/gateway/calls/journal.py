@@ -99,6 +99,8 @@ class Journal:
 
     def went_on(self, attempt: Attempt) -> None:
         """Another engine takes the prompt and the answer so far as its prompt, once more."""
+        if attempt.refused_rest:
+            return  # it had not begun
         usage, _ = attempt.tokens(Outcome.UPSTREAM_ERROR)
         self._lost(attempt, "continued", usage.input + usage.output, 0)
 

@@ -13,6 +13,7 @@ from control.gateway.wire import Ask
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome
 
+_MORE_THAN_ANY_CONTEXT = 10_000_000  # the engine refuses it, and says what its context is
 _LOST = (Outcome.TRUNCATED, Outcome.UPSTREAM_ERROR)
 
 
@@ -28,21 +29,28 @@ class Loss:
         self._route = route
         self._pick = pick
         self._times = 0
+        self._context: int | None = None  # of the engine, in tokens
 
     def next(
         self, lost: Attempt, outcome: Outcome, refusal: Refusal, max_tokens: int | None
     ) -> Attempt | None:
         """None if the answer ends here."""
+        context = continuation.context_of(lost.refused_rest)
         answer = lost.answer
         if answer is None or outcome not in _LOST or refusal.status < 500:
             return None
-        if self._times >= self._shared.limits.continuations:
+        if self._times >= self._shared.limits.continuations and not context:
             return None
         rest = continuation.rest_of(self._ask, answer, max_tokens)
         if rest is None:
             return None
+        if context and self._context is None:
+            self._context = context  # no number was named: now it is known what the most is
+            return self._begin(rest, lost.live, lost)
         while live := self._another():
             if continuation.is_same(lost.live.info, live.info):
+                self._times += 1
+                self._shared.tally.add("continuations_total", route=self._route.name)
                 return self._begin(rest, live, lost)
         return None
 
@@ -54,11 +62,10 @@ class Loss:
         return choice.replica
 
     def _begin(self, rest: continuation.Rest, live: Live, lost: Attempt) -> Attempt:
-        self._times += 1
         shared = self._shared
-        shared.tally.add("continuations_total", route=self._route.name)
         continued = Continued(lost.answer, event_bytes_max=shared.limits.event_bytes)
         attempt = Attempt(self._caller, shared, self._ask, live, continued)
-        attempt.prepare(plan_of(rest.ask, self._route, live.info, rest.max_tokens))
+        most = rest.max_tokens or self._context or _MORE_THAN_ANY_CONTEXT
+        attempt.prepare(plan_of(rest.ask, self._route, live.info, most))
         attempt.send()
         return attempt

@@ -96,9 +96,9 @@ def text_of(body: bytes) -> str:
 @pytest.mark.parametrize("how", ["rst", "fin", "error"])
 async def test_the_answer_is_the_same_as_if_nothing_had_been_lost(place, stubs, path, how):
     one, two = await stubs({}, {})
-    untouched = await post(place, path, **USAGE)
+    untouched = await post(place, path, **USAGE, max_tokens=64)
     Faults((one, two), {"fail_after_tokens": 5, "fail_with": how})
-    answer = await post(place, path, **USAGE)
+    answer = await post(place, path, **USAGE, max_tokens=64)
     assert text_of(answer.body) == text_of(untouched.body) == WHOLE
     assert b"error" not in answer.body
     assert answer.body.endswith(DONE)
@@ -134,13 +134,24 @@ async def test_the_other_engine_is_asked_for_what_is_left_with_the_same_members(
     assert "messages" not in second
 
 
-async def test_without_a_maximum_the_engine_is_told_that_there_is_none(place, stubs):
+async def test_without_a_maximum_the_engine_says_how_much_its_context_holds(place, stubs):
+    """A completion's default would be 16 tokens, null too."""
+    one, two = await stubs({}, {})
+    Faults((one, two), {"fail_after_tokens": 5, "fail_with": "rst", "tokens": 40}, {"tokens": 40})
+    answer = await post(place)
+    assert text_of(answer.body) == " ".join(f"t{number}" for number in range(1, 41))
+    asked = [body for body in one.bodies + two.bodies if "prompt" in body]
+    assert [body["max_tokens"] for body in asked] == [10_000_000, 512]
+    [closed] = place.closes()
+    assert (closed.outcome, closed.output_tokens, len(closed.tries)) == ("complete", 40, 1)
+    assert [live.failures for live in place.shared.replicas._live.values()].count(0) == 1
+
+
+async def test_a_completion_without_a_maximum_has_sixteen_tokens_in_all(place, stubs):
     one, two = await stubs({}, {})
     Faults((one, two), {"fail_after_tokens": 5, "fail_with": "rst"})
-    await post(place)
-    [second] = [body for body in one.bodies + two.bodies if "prompt" in body]
-    assert "max_tokens" in second
-    assert second["max_tokens"] is None
+    await post(place, "/v1/completions")
+    assert sorted(body.get("max_tokens", 0) for body in one.bodies + two.bodies) == [0, 11]
 
 
 async def test_a_tenant_that_asked_for_token_ids_gets_all_of_them(place, stubs):
@@ -173,7 +184,7 @@ async def test_if_the_other_cannot_go_on_the_answer_ends_with_one_error(place, s
     assert answer.body.count(b'"error"') == 1
     assert b"[DONE]" not in answer.body
     [closed] = place.closes()
-    assert (closed.outcome, closed.output_tokens) == ("upstream_error", 5)
+    assert (closed.outcome, closed.output_tokens) == ("truncated", 5)
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
