@@ -49,6 +49,8 @@ class Loss:
             return self._begin(rest, lost.live, lost)
         while live := self._another():
             if continuation.is_same(lost.live.info, live.info):
+                if not self._shared.replicas.retries.spend():
+                    return None
                 self._times += 1
                 self._shared.tally.add("continuations_total", route=self._route.name)
                 return self._begin(rest, live, lost)

@@ -176,6 +176,16 @@ async def test_a_second_loss_is_borne_too_and_a_third_ends_the_answer(place, stu
     assert [closed.output_tokens for closed in place.closes()] == [TOKENS, 9]
 
 
+async def test_a_budget_of_retries_that_is_spent_ends_the_answer(place, stubs):
+    engines = await stubs({}, {})
+    while place.shared.replicas.retries.spend():
+        pass
+    Faults(engines, {"fail_after_tokens": 5, "fail_with": "rst"})
+    answer = await post(place)
+    assert datas(answer.body)[-1]["error"]["code"] == "upstream_error"
+    assert len(engines[0].bodies) + len(engines[1].bodies) == 1
+
+
 async def test_if_the_other_cannot_go_on_the_answer_ends_with_one_error(place, stubs):
     engines = await stubs({}, {})
     Faults(engines, {"fail_after_tokens": 5, "fail_with": "rst"}, {"status": 400})
