@@ -4,7 +4,7 @@ from typing import Protocol
 
 from control.gateway import errors
 from control.gateway.calls.outgoing import request_of
-from control.gateway.calls.plan import Plan
+from control.gateway.calls.plan import Plan, reader_of
 from control.gateway.calls.share import Share
 from control.gateway.errors import Refusal
 from control.gateway.http1.client import Sending
@@ -14,7 +14,6 @@ from control.gateway.routing.live import Live
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks, stops
 from control.gateway.streams.continued import Continued
-from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.relay import Piece, Reader
 from control.gateway.waiting.rules import Want
 from control.gateway.wire import Ask
@@ -162,7 +161,7 @@ class Attempt:
         self.head_at = self._last_byte_at = self._shared.clock.now()
         is_events = headers.get(b"content-type", b"").startswith(b"text/event-stream")
         if status == 200 and self._ask.stream and is_events:
-            self.reader = self._continued or self._new_reader()
+            self.reader = self._continued or reader_of(self._plan, self._ask, self._shared.limits)
 
     def on_data(self, data: bytes) -> None:
         reader = self.reader
@@ -208,21 +207,6 @@ class Attempt:
         return self._failed(refusal, Cause.BROKE if self._resent else Cause.UNREACHABLE)
 
     # --- what the answer means ---
-
-    def _new_reader(self) -> Reader:
-        ask, limits = self._ask, self._shared.limits
-        ids = None
-        if self._plan.token_ids:
-            shown = ask.fields.get("return_token_ids") is True
-            ids = TokenIds(limits.token_id_bytes, shown=shown)
-        return Reader(
-            include_usage=ask.include_usage,
-            running_usage=ask.running_usage,
-            choices=ask.choices,
-            event_bytes_max=limits.event_bytes,
-            token_ids=ids,
-            stops=self._plan.stops,
-        )
 
     def _collect(self, data: bytes) -> None:
         self._bytes += len(data)

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 from control.gateway import wire
 from control.gateway.calls import continuation
+from control.gateway.limits import Limits
 from control.gateway.streams import stops
+from control.gateway.streams.ids import TokenIds
+from control.gateway.streams.relay import Reader
 from control.gateway.streams.stops import Words
 from control.gateway.wire import Ask
 from control.routes.snapshot import ReplicaInfo, RouteInfo
@@ -40,6 +43,22 @@ def plan_of(ask: Ask, route: RouteInfo, info: ReplicaInfo, max_tokens: int | Non
         return Plan(ask.endpoint, body, None, token_ids)
     included = ask.fields.get("include_stop_str_in_output") is True
     return Plan(ask.endpoint, body, _words(ours, included), token_ids)
+
+
+def reader_of(plan: Plan, ask: Ask, limits: Limits) -> Reader:
+    """For the stream that comes back."""
+    ids = None
+    if plan.token_ids:
+        shown = ask.fields.get("return_token_ids") is True
+        ids = TokenIds(limits.token_id_bytes, shown=shown)
+    return Reader(
+        include_usage=ask.include_usage,
+        running_usage=ask.running_usage,
+        choices=ask.choices,
+        event_bytes_max=limits.event_bytes,
+        token_ids=ids,
+        stops=plan.stops,
+    )
 
 
 @functools.lru_cache(_WORDS_MAX)
