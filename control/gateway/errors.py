@@ -59,6 +59,13 @@ class ContextTooLong(_Invalid):
     code = "context_length_exceeded"
 
 
+class PromptRefused(_Invalid):
+    """Engines die of it; sending it again would only find the next one."""
+
+    code = "prompt_refused"
+    retry = False
+
+
 class NoKey(_Invalid):
     status = 401
 

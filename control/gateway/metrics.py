@@ -43,6 +43,8 @@ _HELP = {
     "tpot_seconds": ("histogram", "Time for each output token after the first."),
     "retries_total": ("counter", "Requests that a client library marked as a retry."),
     "attempts_total": ("counter", "Requests sent to engines, by result."),
+    "engine_deaths_total": ("counter", "Engines that died with calls in flight."),
+    "deadly_prompts_total": ("counter", "Prompts in flight at two deaths: each is an incident."),
     "ejections_total": ("counter", "Replicas taken out of the rotation, by reason."),
     "identity_mismatch_total": ("counter", "Answers of an engine that is not the one launched."),
     "lost_tokens_total": ("counter", "Tokens of tries that calls went on without, by reason."),

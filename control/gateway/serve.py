@@ -168,6 +168,8 @@ class Gateway:
         route = self._route(ask.model, identity)
         if ask.links:
             media.judge(ask.links, route.media_hosts)
+        if self.shared.deaths.condemned:
+            self.shared.deaths.judge(ask)
         terms = world.terms(identity.scopes, route.name)
         context.judge(ask, terms.context_tokens)
         max_tokens = wire.output_tokens(ask, terms.room)

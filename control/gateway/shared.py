@@ -14,6 +14,7 @@ from control.gateway.counted import Counted
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
 from control.gateway.outbox import Outbox
+from control.gateway.routing.deaths import Deaths
 from control.gateway.routing.replicas import LiveReplicas
 from control.gateway.tracing import Room
 from control.gateway.waiting.queue import Waiting
@@ -53,6 +54,7 @@ class Shared:
     strangers: Strangers
     personal: Personal
     trace_room: Room
+    deaths: Deaths
     tally: Tally = field(default_factory=Tally)
     calls: set = field(default_factory=set)
     refused: Counter = field(default_factory=Counter)
@@ -80,13 +82,18 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
     replicas = LiveReplicas(
         processes=processes, limits=limits, clock=clock.now, tally=tally, buckets=buckets
     )
-    replicas.rotation.on_change = waiting.advance
+    counters = Counters(redis_url, processes=processes, limits=limits, clock=clock.now)
+    deaths = Deaths(counters.valkey, tally, limits, clock.wall)
+    rotation = replicas.rotation
+    rotation.on_change = waiting.advance
+    rotation.on_suspected, rotation.on_death = deaths.suspected, deaths.judged
     return Shared(
         limits=limits,
         clock=clock,
         spool=spool,
         outbox=Outbox(spool),
-        counters=Counters(redis_url, processes=processes, limits=limits, clock=clock.now),
+        counters=counters,
+        deaths=deaths,
         replicas=replicas,
         waiting=waiting,
         tally=tally,

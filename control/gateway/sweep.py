@@ -17,6 +17,7 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
         shared.counters.sweep,
         shared.buckets.sweep,
         shared.replicas.sweep,
+        shared.deaths.sweep,
         listener.sweep,
     ):
         try:

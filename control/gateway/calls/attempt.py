@@ -1,21 +1,19 @@
 """One try of a call at one engine: the request that goes out, and what its answer means."""
 
-from typing import Protocol
-
 from control.gateway import errors
+from control.gateway.calls.caller import Caller
 from control.gateway.calls.outgoing import request_of
 from control.gateway.calls.plan import Plan, reader_of
 from control.gateway.calls.share import Share
 from control.gateway.errors import Refusal
 from control.gateway.http1.client import Sending
-from control.gateway.routing.causes import cause_of
+from control.gateway.routing.causes import STRANGER, cause_of, failure_of
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks, stops
 from control.gateway.streams.continued import Continued
-from control.gateway.streams.relay import Piece, Reader
-from control.gateway.waiting.rules import Want
+from control.gateway.streams.relay import Reader
 from control.gateway.wire import Ask
 from control.states import Outcome, TokensSource
 
@@ -23,25 +21,6 @@ _UNSERVED = b'{"detail":"Not Found"}'  # an engine's word for a path that its mo
 _NOT_OURS = frozenset({401, 403, 404})  # another engine answers at this address
 _BROKEN = "The engine's answer broke off."
 _ERROR_BYTES_MAX = 64 * 1024
-
-
-class Caller(Protocol):
-    """The call that tries. `on_ended` or `on_refusal` comes last, and once."""
-
-    id: str
-    want: Want
-
-    def traceparent(self) -> bytes: ...
-
-    def on_token(self, data: bytes, now: float) -> None: ...
-
-    def on_pieces(self, pieces: list[Piece]) -> None: ...
-
-    def on_answer(self, body: bytes) -> None: ...
-
-    def on_stream_end(self, outcome: Outcome, refusal: Refusal) -> None: ...
-
-    def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None: ...
 
 
 class Attempt:
@@ -61,9 +40,10 @@ class Attempt:
         self.finish_reason = ""
         self.refused_rest = ""  # why this engine would not go on with an answer
         self.reached = False  # the engine may have begun to work
+        self.cause: Cause | None = None  # it failed in this way
         self._caller = caller
         self._shared = shared
-        self._ask = ask
+        self.ask = ask
         # Whoever asks only how many tokens there are pays for none.
         self._usage = chunks.Usage(0, 0, 0, 0) if ask.endpoint == "tokenize" else None
         self._status = 0
@@ -73,13 +53,14 @@ class Attempt:
         self._sending: Sending | None = None
         self._resent = self._broke = False
         self._share = Share(shared.replicas, live, caller.want)
-        self._sent_at = self._last_byte_at = shared.clock.now()
+        self.sent_at = self._last_byte_at = shared.clock.now()
         self.head_at = 0.0  # the engine began to answer
 
     def prepare(self, plan: Plan) -> None:
         """Take a slot of the replica; `send` comes next, in the same turn of the loop."""
         self._plan = plan
         self._request = request_of(plan, self.live, self._caller.id, self._caller.traceparent())
+        self.live.attempts.add(self)
         self._share.take()
 
     def send(self) -> None:
@@ -90,13 +71,18 @@ class Attempt:
         """When the request went out: at once, or when there was a connection. 0.0 is not yet."""
         if self._sending is None or self._sending.upstream is None:
             return 0.0
-        return self._sending.dialled_at or self._sent_at
+        return self._sending.dialled_at or self.sent_at
 
     @property
     def answer(self) -> Reader | None:
         """The stream as far as it came, of whichever engines."""
         reader = self.reader or self._continued
         return reader.reader if isinstance(reader, Continued) else reader
+
+    def is_at_engine(self) -> bool:
+        """The engine has this request, or had it when it was lost."""
+        sending = self._sending
+        return self.reached or self._resent or sending is not None and sending.upstream is not None
 
     def abort(self) -> None:
         """Close the engine's connection at once, so that it stops generating."""
@@ -128,13 +114,13 @@ class Attempt:
     def sweep(self, now: float, *, has_content: bool) -> None:
         """The engine is silent for too long: before its first token, or between two."""
         limits = self._shared.limits
-        if self._over or not self._ask.stream:
+        if self._over or not self.ask.stream:
             return
         if self.reader and (usage := self.reader.usage()):
             self._share.sweep(usage, now)
         if has_content:
             self._shared.replicas.went_on(self.live)
-        if not has_content and now - self._sent_at > limits.first_byte_seconds:
+        if not has_content and now - self.sent_at > limits.first_byte_seconds:
             self._shared.replicas.failed(self.live, Cause.SLOW)
             self._time_out("The engine did not begin to answer in time.")
         elif has_content and now - self._last_byte_at > limits.between_bytes_seconds:
@@ -150,7 +136,7 @@ class Attempt:
         parts = reader.parts if reader else 0
         worked = parts or (self.reached and outcome is not Outcome.UPSTREAM_ERROR)
         if worked and self._status in (0, 200):
-            return chunks.Usage(self._ask.input_estimate, 0, parts, 0), TokensSource.ESTIMATED
+            return chunks.Usage(self.ask.input_estimate, 0, parts, 0), TokensSource.ESTIMATED
         return chunks.Usage(0, 0, 0, 0), TokensSource.ENGINE
 
     # --- what the connection says ---
@@ -160,8 +146,8 @@ class Attempt:
         self._status = status
         self.head_at = self._last_byte_at = self._shared.clock.now()
         is_events = headers.get(b"content-type", b"").startswith(b"text/event-stream")
-        if status == 200 and self._ask.stream and is_events:
-            self.reader = self._continued or reader_of(self._plan, self._ask, self._shared.limits)
+        if status == 200 and self.ask.stream and is_events:
+            self.reader = self._continued or reader_of(self._plan, self.ask, self._shared.limits)
 
     def on_data(self, data: bytes) -> None:
         reader = self.reader
@@ -187,7 +173,7 @@ class Attempt:
         return None if self._over else self._end_stream()
 
     def on_failure(self, reason: str, *, sent: bool, reused: bool) -> None:
-        age = self._shared.clock.now() - self._sent_at
+        age = self._shared.clock.now() - self.sent_at
         if reused and age <= self._shared.limits.reused_seconds:
             # A kept-alive connection that the engine was just closing: it has not seen this.
             self._resent = True
@@ -197,14 +183,7 @@ class Attempt:
         if self.reader:
             return self.on_end()
         self.reached = sent
-        if sent:
-            broken = errors.UpstreamFailed("The engine broke off before it answered.")
-            return self._failed(broken, Cause.BROKE)
-        refusal = errors.Overloaded("No replica can be reached at the moment.", wait_seconds=2)
-        if reason == Cause.IMPOSTOR:
-            return self._failed(refusal, Cause.IMPOSTOR)
-        # It took the call on a kept connection, and is gone: it may have died of it.
-        return self._failed(refusal, Cause.BROKE if self._resent else Cause.UNREACHABLE)
+        return self._failed(*failure_of(reason, sent=sent, resent=self._resent))
 
     # --- what the answer means ---
 
@@ -221,7 +200,7 @@ class Attempt:
         seen = chunks.look(body)
         if self._status != 200:
             return self._judge_error(seen, body)
-        if seen is None or self._ask.stream and not seen.error:
+        if seen is None or self.ask.stream and not seen.error:
             return self._failed(errors.UpstreamFailed("The engine's answer is not understood."))
         if found := chunks.error_of(seen):
             return self._failed(errors.from_engine(*found))
@@ -238,11 +217,10 @@ class Attempt:
         message, code = found[1:] if found else ("", None)
         if self._status == 404 and body == _UNSERVED:
             self._leave()
-            refusal = errors.unserved(self._ask.called)
+            refusal = errors.unserved(self.ask.called)
             return self._caller.on_refusal(refusal, Outcome.COMPLETE)
         if self._status in _NOT_OURS:
-            stranger = errors.UpstreamFailed("The engine is not the one asked for.")
-            return self._failed(stranger, Cause.IMPOSTOR)
+            return self._failed(*STRANGER)
         refusal = errors.from_engine(self._status, message, code)
         if refusal.status < 500:
             self._leave()
@@ -255,23 +233,27 @@ class Attempt:
 
     def _end_stream(self) -> None:
         reader = self.reader
-        self._leave()
         outcome = reader.outcome()
         self.finish_reason = reader.finish_reason()
         if outcome is Outcome.COMPLETE:
+            self._leave()
             self._shared.replicas.succeeded(self.live)
         else:
-            cause = Cause.BROKE if self._broke else cause_of(reader.error)
-            self._shared.replicas.failed(self.live, cause)
+            self._lose(Cause.BROKE if self._broke else cause_of(reader.error))
         refusal = reader.error or errors.UpstreamFailed(_BROKEN)
         self._caller.on_stream_end(outcome, refusal)
 
     def _failed(self, refusal: Refusal, cause: Cause | None = None) -> None:
-        self._leave()
-        self._shared.replicas.failed(self.live, cause or cause_of(refusal))
+        self._lose(cause or cause_of(refusal))
         if self._continued:
             refusal = errors.UpstreamFailed(_BROKEN)
         self._caller.on_refusal(refusal, Outcome.UPSTREAM_ERROR)
+
+    def _lose(self, cause: Cause) -> None:
+        """Still counted as one of the engine's calls while that is judged."""
+        self.cause = cause
+        self._shared.replicas.failed(self.live, cause)
+        self._leave()
 
     def _time_out(self, message: str) -> None:
         self.abort()
@@ -280,7 +262,8 @@ class Attempt:
     def _leave(self) -> None:
         if not self._over:
             self._over = True
+            self.live.attempts.discard(self)
             replicas = self._shared.replicas
             self._share.give_back()
             if self.reached:
-                replicas.held(self.live, self._shared.clock.now() - self._sent_at)
+                replicas.held(self.live, self._shared.clock.now() - self.sent_at)

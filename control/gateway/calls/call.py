@@ -163,13 +163,14 @@ class Call:
     def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None:
         """Try another replica, but only while the tenant has seen nothing of this one."""
         self._journal.error = refusal.code or ""
+        may_retry = self._may_retry and self._shared.deaths.spares(self._ask, self._attempt)
         if self._delivery.started:
-            if self._may_retry and self._goes_on(refusal, outcome):
+            if may_retry and self._goes_on(refusal, outcome):
                 return None
             self._delivery.fail(refusal, self._shared.clock.now())
             return self._finish(outcome)
         left = self._shared.limits.tries + self._patience.yields - self._attempts
-        may_retry = self._may_retry and left > 0 and not self._patience.is_past_deadline()
+        may_retry &= left > 0 and not self._patience.is_past_deadline()
         if refusal.status >= 500 and may_retry:
             busy = isinstance(refusal, errors.EngineBusy)
             again = self._shared.replicas.choose_again(self._route, self._pick, calm=busy)

@@ -1,7 +1,8 @@
 """A replica is lost in mid-answer: another of the same version goes on, or the answer ends."""
 
 from control.gateway.calls import continuation
-from control.gateway.calls.attempt import Attempt, Caller
+from control.gateway.calls.attempt import Attempt
+from control.gateway.calls.caller import Caller
 from control.gateway.calls.plan import plan_of
 from control.gateway.errors import Refusal
 from control.gateway.routing.candidates import Pick

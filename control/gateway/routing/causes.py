@@ -1,7 +1,14 @@
-"""What a refusal that came of an engine says about its health."""
+"""What a failed try says about its engine, and what its caller is told if nobody else helps."""
 
 from control.gateway import errors
 from control.gateway.routing.health import Cause
+
+Failure = tuple[errors.Refusal, Cause]
+
+STRANGER: Failure = (
+    errors.UpstreamFailed("The engine is not the one asked for."),
+    Cause.IMPOSTOR,
+)
 
 
 def cause_of(refusal: errors.Refusal | None) -> Cause:
@@ -14,3 +21,14 @@ def cause_of(refusal: errors.Refusal | None) -> Cause:
             return Cause.SILENT
         case _:
             return Cause.ERROR
+
+
+def failure_of(reason: str, *, sent: bool, resent: bool) -> Failure:
+    """Of a connection that was lost, or never made; `resent` is a call that a kept one took."""
+    if sent:
+        return errors.UpstreamFailed("The engine broke off before it answered."), Cause.BROKE
+    refusal = errors.Overloaded("No replica can be reached at the moment.", wait_seconds=2)
+    if reason == Cause.IMPOSTOR:
+        return refusal, Cause.IMPOSTOR
+    # It took the call before, and is gone now: it may have died of it.
+    return refusal, Cause.BROKE if resent else Cause.UNREACHABLE

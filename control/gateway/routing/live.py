@@ -1,6 +1,8 @@
 """One launch of one engine, as the calls of this process find it."""
 
+from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from control.gateway.http1.client import Pool
 from control.gateway.http1.proof import Proof, Reply
@@ -8,7 +10,19 @@ from control.gateway.limits import Limits
 from control.gateway.routing import identity, keys
 from control.gateway.routing.candidates import Candidate
 from control.gateway.routing.health import Health
+from control.gateway.wire import Ask
 from control.routes.snapshot import ReplicaInfo
+
+_MARKS = 6  # one a second: longer than what an engine said is of use
+
+
+class InFlight(Protocol):
+    """A try of a call, at its engine or on the way there."""
+
+    ask: Ask
+    sent_at: float
+
+    def is_at_engine(self) -> bool: ...
 
 
 class Live(Candidate):
@@ -20,6 +34,9 @@ class Live(Candidate):
         self.key = ""
         self.health = Health(limits)
         self.probing = False
+        self.attempts: set[InFlight] = set()
+        self.said_at = 0.0  # epoch seconds of the engine's last sample
+        self._marks: deque[tuple[float, int]] = deque(maxlen=_MARKS)
         self.room.resize(info.kv_tokens)
         self.proof = Proof(
             lambda: identity.models_request(self.info, self.key),
@@ -30,6 +47,17 @@ class Live(Candidate):
         self.pool = Pool(
             info.host, info.port, tls=info.tls, limits=limits, clock=clock, proof=self.proof
         )
+
+    def mark(self, now: float) -> None:
+        """Remember how many calls it has now: what the engine says later is of about now."""
+        self._marks.append((now, self.in_flight))
+
+    def in_flight_at(self, at: float) -> int:
+        """Of our calls, those that the engine had counted then; the last mark before it says."""
+        for marked_at, in_flight in reversed(self._marks):
+            if marked_at <= at:
+                return in_flight
+        return 0
 
     @property
     def failures(self) -> int:

@@ -1,0 +1,27 @@
+"""What a try of a call tells the call."""
+
+from typing import Protocol
+
+from control.gateway.errors import Refusal
+from control.gateway.streams.relay import Piece
+from control.gateway.waiting.rules import Want
+from control.states import Outcome
+
+
+class Caller(Protocol):
+    """The call that tries. `on_ended` or `on_refusal` comes last, and once."""
+
+    id: str
+    want: Want
+
+    def traceparent(self) -> bytes: ...
+
+    def on_token(self, data: bytes, now: float) -> None: ...
+
+    def on_pieces(self, pieces: list[Piece]) -> None: ...
+
+    def on_answer(self, body: bytes) -> None: ...
+
+    def on_stream_end(self, outcome: Outcome, refusal: Refusal) -> None: ...
+
+    def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None: ...
