@@ -41,7 +41,8 @@ class Deaths:
         self._limits = limits
         self._wall = wall
         self._strikes = Strikes(limits.deadly_prompts)
-        self._suspects: dict[int, list[Ask]] = {}  # by replica, until a probe has told
+        # By replica, until a probe has told: a lost connection alone is no death.
+        self._suspects: dict[int, tuple[Live, list[Ask]]] = {}
         self._polled_at = float("-inf")
 
     @property
@@ -60,9 +61,10 @@ class Deaths:
         """Whether a call may be tried again or continued that lost its engine in this way."""
         if lost.cause not in DEATHS:
             return True
-        for id_, suspects in self._suspects.items():
-            if id_ != lost.live.id and any(ask is suspect for suspect in suspects):
-                return False  # not yet proved to be the first of two deaths
+        for live, suspects in self._suspects.values():
+            said_so = live is not lost.live and live.health.out is Cause.DIED
+            if said_so and any(ask is suspect for suspect in suspects):
+                return False  # the first of two deaths, though no probe has told yet
         if not self._strikes:
             return True
         return not self._strikes.counts_elsewhere(fingerprint(ask), _death(lost.live))
@@ -72,10 +74,10 @@ class Deaths:
     def suspected(self, live: Live) -> None:
         """It may have died: what it worked on is kept until that is known."""
         asks = [attempt.ask for attempt in live.attempts if attempt.is_at_engine()]
-        self._suspects[live.id] = asks[: self._limits.deadly_prompts]
+        self._suspects[live.id] = live, asks[: self._limits.deadly_prompts]
 
     def judged(self, live: Live, died: bool) -> None:
-        asks = self._suspects.pop(live.id, [])
+        _, asks = self._suspects.pop(live.id, (live, []))
         if not died or not asks:
             return
         until = self._wall() + self._limits.deadly_prompt_seconds

@@ -27,10 +27,20 @@ async def known(place: Place, *upstreams: Upstream) -> None:
 
 
 async def test_a_prompt_of_death_is_tried_twice_and_then_by_nobody(tmp_path):
-    engines = [dying(), dying(), dying()]
+    holds = [asyncio.Event() for _ in range(3)]
+    engines = [dying(Script(head=False, end="rst", hold=hold)) for hold in holds]
     async with Place(tmp_path, limits={"tries": 3}) as place:
         await known(place, *engines)
-        answer = await place.post(chat("deadly"))
+        counters = place.shared.tally.counters
+        call = asyncio.create_task(place.post(chat("deadly")))
+        for deaths in (1, 2):
+            await place.until(lambda n=deaths: sum(len(engine.seen) for engine in engines) == n)
+            for engine, hold in zip(engines, holds, strict=True):
+                if engine.seen:
+                    hold.set()
+            name = 'engine_deaths_total{deployment="d"}'
+            await place.until(lambda n=deaths: counters.get(name) == n)
+        answer = await call
         assert (answer.status, answer.error["code"]) == (502, "upstream_error")
         assert sum(len(engine.seen) for engine in engines) == 2  # never a third time
         await place.until(lambda: place.shared.deaths.condemned)
@@ -38,7 +48,6 @@ async def test_a_prompt_of_death_is_tried_twice_and_then_by_nobody(tmp_path):
         assert (refused.status, refused.error["code"]) == (400, "prompt_refused")
         assert refused.headers["x-should-retry"] == "false"
         assert place.refusals()["prompt_refused"] == 1
-        counters = place.shared.tally.counters
         assert counters["deadly_prompts_total"] == 1
         assert counters['engine_deaths_total{deployment="d"}'] == 2
         for engine in engines:
@@ -110,8 +119,10 @@ async def test_what_lost_a_second_engine_is_neither_retried_nor_continued(place,
     asked = parse("completions", b'{"model":"m","prompt":"x"}', depth_max=9)
     one.attempts.add(AtEngine(asked))
     deaths.suspected(one)
-    assert deaths.spares(asked, Lost(one, Cause.BROKE))
-    assert not deaths.spares(asked, Lost(two, Cause.BROKE))  # though the first is not proved yet
+    assert deaths.spares(asked, Lost(two, Cause.BROKE))  # a connection may break as it likes
+    one.health.out = Cause.DIED
+    assert deaths.spares(asked, Lost(one, Cause.DIED))
+    assert not deaths.spares(asked, Lost(two, Cause.BROKE))  # the first has said that it is dead
     deaths.judged(one, True)
     assert deaths.spares(asked, Lost(one, Cause.DIED))  # the same death
     assert not deaths.spares(asked, Lost(two, Cause.DIED))
