@@ -11,6 +11,7 @@ from control.gateway.wire import Ask, parse
 from tests.gateway.place import Place, chat, replica
 from tests.gateway.upstream import Script, Upstream, answered
 
+DEATHS = 'engine_deaths_total{deployment="d"}'
 DIES = Script(head=False, end="rst")
 
 
@@ -38,8 +39,7 @@ async def test_a_prompt_of_death_is_tried_twice_and_then_by_nobody(tmp_path):
             for engine, hold in zip(engines, holds, strict=True):
                 if engine.seen:
                     hold.set()
-            name = 'engine_deaths_total{deployment="d"}'
-            await place.until(lambda n=deaths: counters.get(name) == n)
+            await place.until(lambda n=deaths: counters.get(DEATHS) == n)
         answer = await call
         assert (answer.status, answer.error["code"]) == (502, "upstream_error")
         assert sum(len(engine.seen) for engine in engines) == 2  # never a third time
@@ -49,7 +49,7 @@ async def test_a_prompt_of_death_is_tried_twice_and_then_by_nobody(tmp_path):
         assert refused.headers["x-should-retry"] == "false"
         assert place.refusals()["prompt_refused"] == 1
         assert counters["deadly_prompts_total"] == 1
-        assert counters['engine_deaths_total{deployment="d"}'] == 2
+        assert counters[DEATHS] == 2
         for engine in engines:
             await engine.stop()
 
