@@ -9,6 +9,7 @@ INFERENCE = {
     "/v1/rerank": "rerank",
     "/v2/rerank": "rerank",
     "/rerank": "rerank",
+    "/v1/responses": "responses",
     "/v1/score": "score",
     "/score": "score",
 }

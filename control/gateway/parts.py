@@ -83,10 +83,10 @@ def _url_part(part: dict[str, Any], param: str, links: list[Link]) -> None:
 
 def _audio_part(part: dict[str, Any], param: str, _links: list[Link]) -> None:
     _only(part, ("type", "input_audio"), param)
-    _audio(part.get("input_audio"), f"{param}.input_audio")
+    audio(part.get("input_audio"), f"{param}.input_audio")
 
 
-_audio = checks.shape(
+audio = checks.shape(
     {"data": checks.text, "format": checks.one_of(*_AUDIO_FORMATS)}, required=("data", "format")
 )
 

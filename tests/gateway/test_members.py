@@ -17,6 +17,7 @@ CALLS = {
     "embeddings": {"model": "m", "input": "a"},
     "rerank": {"model": "m", "query": "a", "documents": ["b"]},
     "score": {"model": "m", "text_1": "a", "text_2": ["b"]},
+    "responses": {"model": "m", "input": "a"},
     "messages": {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "a"}]},
     "messages.count_tokens": {"model": "m", "messages": [{"role": "user", "content": "a"}]},
 }

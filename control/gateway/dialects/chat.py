@@ -110,3 +110,8 @@ def object_of(arguments: str | None) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return given if isinstance(given, dict) else {}
+
+
+def logprobs_of(choice: Choice) -> list[dict[str, Any]]:
+    given = (choice.logprobs or {}).get("content")
+    return given if isinstance(given, list) else []

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from control.gateway.dialects import messages
+from control.gateway.dialects import messages, responses
 from control.gateway.dialects.dialect import Spoken
 
 DIALECTS: dict[str, Callable[[dict[str, Any]], Spoken]] = {
     "messages": messages.read,
     "messages.count_tokens": messages.read_counted,
+    "responses": responses.read,
 }

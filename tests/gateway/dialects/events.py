@@ -46,3 +46,7 @@ def messages(*said, **members) -> dict:
 
 def parse(body: dict, endpoint: str = "messages") -> wire.Ask:
     return wire.parse(endpoint, json.dumps(body).encode(), depth_max=64)
+
+
+def asked(given="hello", **members) -> dict:
+    return {"model": "chat", "input": given, **members}
