@@ -1,6 +1,7 @@
 """What happens once a second: every limit in time is kept here, none by a timer of its own."""
 
 import logging
+from collections.abc import Callable
 
 from control.gateway.http1.listener import Listener
 from control.gateway.serve import Gateway
@@ -11,19 +12,24 @@ log = logging.getLogger(__name__)
 
 def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
     shared = gateway.shared
+    # First: whoever has waited in vain is refused before its headers are sent for being late.
+    _do(shared.waiting.sweep, now)
     for act in (
         *(call.sweep for call in tuple(shared.calls)),
-        shared.waiting.sweep,
         shared.counters.sweep,
         shared.buckets.sweep,
         shared.replicas.sweep,
         shared.deaths.sweep,
         listener.sweep,
     ):
-        try:
-            act(now)
-        except Exception:
-            log.exception("something that is done each second failed")
+        _do(act, now)
     demand.signal(shared.counters.valkey, shared.waiting, shared.replicas.is_ready)
     # A replica may be back from its ejection, or the snapshot's number of slots has grown.
     shared.waiting.advance()
+
+
+def _do(act: Callable[[float], None], now: float) -> None:
+    try:
+        act(now)
+    except Exception:
+        log.exception("something that is done each second failed")

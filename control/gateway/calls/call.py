@@ -43,7 +43,7 @@ class Call:
         want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
         route, self.want = route_for(request, route, ask, want, shared.clock.wall())
         self._journal = Journal(shared, request, route, ask, self.want.priority)
-        self._patience = Patience(self, shared, route, self._journal, streams=ask.stream)
+        self._patience = Patience(self, shared, route, self._journal, request, streams=ask.stream)
         self._shared = shared
         self._connection = connection
         self._ask = ask
@@ -81,6 +81,10 @@ class Call:
     def is_unseen(self) -> bool:
         attempt = self._attempt
         return self._first_token_at is None and attempt is not None and attempt.holds_a_slot
+
+    def say(self, comment: bytes) -> None:
+        self._delivery.begin(self._headers)
+        self._delivery.comment(comment, self._shared.clock.now())
 
     def begin_anew(self) -> None:
         self._attempt.abort()
@@ -129,16 +133,17 @@ class Call:
     def on_pieces(self, pieces: list[Piece]) -> None:
         now = self._shared.clock.now()
         has_content = any(piece.content for piece in pieces)
+        unseen = self._first_token_at is None
         if has_content:
             self._last_token_at = now
-            if self._first_token_at is None:
+            if unseen:
                 self._first_token_at = now
-        if not self._delivery.started:
+        if unseen:
             self._held += pieces
             if not has_content:
                 return  # a role alone, or a comment: another replica may still be tried
             pieces, self._held = self._held, []
-            self._delivery.start(self._headers())
+            self._delivery.begin(self._headers)
         usage = self._attempt.reader.usage()
         tokens = usage.output if usage else self._attempt.reader.parts
         data = pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
@@ -152,7 +157,7 @@ class Call:
         try:
             self._delivery.answer(body, self._headers())
         except Refusal as refusal:
-            return self._refuse(refusal)
+            return self.refuse(refusal)
         return self.end(Outcome.COMPLETE, 200)
 
     def on_stream_end(self, outcome: Outcome, refusal: Refusal) -> None:
@@ -164,7 +169,7 @@ class Call:
         """Try another replica, but only while the tenant has seen nothing of this one."""
         self._journal.error = refusal.code or ""
         may_retry = self._may_retry and self._shared.deaths.spares(self._ask, self._attempt)
-        if self._delivery.started:
+        if self._first_token_at is not None and self._delivery.started:
             if may_retry and self._goes_on(refusal, outcome):
                 return None
             self._delivery.fail(refusal, self._shared.clock.now())
@@ -221,17 +226,25 @@ class Call:
         if self._delivery.is_too_slow(now):
             self._connection.cut()
             self.end(Outcome.SLOW_CLIENT, 200)
-        elif self._outcome or self._attempt is None:
+        elif self._outcome:
             return
+        elif self._attempt is None:
+            self._break_silence(now)
         elif now >= self.want.ends_by:
             self._stop(waiting.deadline_passed(), Outcome.DEADLINE)
         else:
-            self._delivery.keep_alive(now)
             self._shared.waiting.progressed(
                 self._patience, cost_of(self._attempt, Outcome.COMPLETE)
             )
             self._journal.progressed(self._attempt)
             self._attempt.sweep(now, has_content=self._first_token_at is not None)
+            self._break_silence(now)
+
+    def _break_silence(self, now: float) -> None:
+        if not self.ended and not self._outcome:
+            if self._patience.ends_silence(now):
+                self._delivery.begin(self._headers)
+            self._delivery.keep_alive(now)
 
     def drain(self) -> None:
         """The gateway must stop, and has waited for this call long enough."""
@@ -269,8 +282,12 @@ class Call:
     def refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None:
         if self._attempt is None:
             self._journal.refused(refusal)
+        if self._delivery.started:
+            self._shared.waiting.leave(self._patience)
+            self._delivery.fail(refusal, self._shared.clock.now())
+            return self._finish(outcome)
         self._connection.refuse(refusal, self._headers())
-        self.end(outcome, refusal.status)
+        return self.end(outcome, refusal.status)
 
     # --- inside ---
 

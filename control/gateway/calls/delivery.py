@@ -1,6 +1,7 @@
 """The way to a tenant: as fast as it reads, with a bounded buffer for what it has yet to read."""
 
 from collections import deque
+from collections.abc import Callable
 
 from control.gateway import errors
 from control.gateway.errors import Headers, Refusal
@@ -45,6 +46,11 @@ class Delivery:
         """A whole one, at once."""
         self._connection.respond(200, body, headers)
 
+    def begin(self, headers: Callable[[], Headers]) -> None:
+        """Send the headers, once: what fails from now on is an event of the stream."""
+        if not self.started:
+            self.start(headers())
+
     def start(self, headers: Headers) -> None:
         self.started = True
         self._connection.start_stream(200, _STREAM_HEADERS + headers)
@@ -59,6 +65,11 @@ class Delivery:
         else:
             self._connection.write(data)
             self.tokens = tokens
+
+    def comment(self, data: bytes, now: float) -> None:
+        """Passed over by readers of the stream; one who does not read misses nothing."""
+        if not self._pending:
+            self.send(data, self.tokens, now)
 
     def fail(self, refusal: Refusal, now: float) -> None:
         """The stream has broken, and says so as its last event."""
@@ -84,4 +95,4 @@ class Delivery:
         """A comment in the silence keeps proxies open, and shows when nobody listens any more."""
         silent = now - self._sent_at
         if self.started and not self._pending and silent >= self._limits.keep_alive_seconds:
-            self.send(_KEEP_ALIVE, self.tokens, now)
+            self.comment(_KEEP_ALIVE, now)

@@ -6,9 +6,11 @@ from control.gateway import errors
 from control.gateway.admission.answers import slow_down
 from control.gateway.calls.journal import Journal
 from control.gateway.errors import Refusal
+from control.gateway.http1.request import Request
 from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady
 from control.gateway.shared import Shared
-from control.gateway.waiting import answers, rules
+from control.gateway.waiting import answers, progress, rules
+from control.gateway.waiting.progress import Place
 from control.gateway.waiting.rules import Queued, Want
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome
@@ -24,6 +26,9 @@ class Caller(Protocol):
 
     def dispatch(self, choice: Chosen) -> None: ...
 
+    def say(self, comment: bytes) -> None:
+        """In its stream, which begins with it at the latest."""
+
     def begin_anew(self) -> None:
         """Leave the engine, as if the call had not been there."""
 
@@ -34,7 +39,14 @@ class Patience:
     """What the queue knows of a call: it asks this one whether it can go, or must."""
 
     def __init__(
-        self, caller: Caller, shared: Shared, route: RouteInfo, journal: Journal, *, streams: bool
+        self,
+        caller: Caller,
+        shared: Shared,
+        route: RouteInfo,
+        journal: Journal,
+        request: Request,
+        *,
+        streams: bool,
     ) -> None:
         self.want = caller.want
         self.yields = 0
@@ -43,12 +55,25 @@ class Patience:
         self._route = route
         self._journal = journal
         self._streams = streams
+        self._request = request
         self._since: float | None = None  # when it began to wait
 
     def arrive(self) -> None:
         """Go at once, or get a place in the queue, or learn why there is none."""
         if not self._shared.waiting.may_go(self.want) or not self.on_turn():
             self._wait()
+
+    @property
+    def is_told(self) -> bool:
+        asked = self._request.headers.get(b"x-weir-progress") == b"1"
+        return self._streams and (asked or self._route.progress)
+
+    def ends_silence(self, now: float) -> bool:
+        """Its headers were held for as long as a refusal is better than a broken stream."""
+        after = self._route.commit_after_seconds
+        after = self.want.waiting_seconds if after is None else after
+        since = self._request.received_at if self._since is None else self._since
+        return self._streams and now - since >= after
 
     def is_past_deadline(self) -> bool:
         return self._shared.clock.now() >= self.want.ends_by
@@ -84,6 +109,11 @@ class Patience:
     def on_displaced(self) -> None:
         self._caller.refuse(answers.busy(self._route.name))
 
+    def on_waited(self, place: Place) -> None:
+        ready = self._is_ready()
+        pace = self._shared.replicas.pace(self._route) if ready else None
+        self._caller.say(progress.comment(place, pace, is_loading=not ready))
+
     def may_yield(self) -> bool:
         return self.yields < self._shared.limits.yields and self._caller.is_unseen
 
@@ -109,7 +139,7 @@ class Patience:
             self._since = shared.clock.now()
             if pace:
                 shared.buckets.queued((self.want.pool, self.want.priority), pace.seconds)
-            return None
+            return self.on_waited(shared.waiting.place(self)) if self.is_told else None
         shared.tally.add("refused_at_arrival_total", priority=self.want.priority)
         return self._caller.refuse(answers.refusal_of(decision, self._route.name))
 

@@ -4,7 +4,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from control.gateway.waiting import rules, yielding
+from control.gateway.waiting import progress, rules, yielding
+from control.gateway.waiting.progress import Place
 from control.gateway.waiting.rules import (
     Crowded,
     Pace,
@@ -21,6 +22,7 @@ from control.states import Priority
 
 class Waiter(Protocol):
     want: Want
+    is_told: bool  # it wants to hear of its place
 
     def on_turn(self) -> bool:
         """Try to go now; False leaves the call where it waits."""
@@ -29,6 +31,9 @@ class Waiter(Protocol):
 
     def on_displaced(self) -> None:
         """The queue is full, and another call has more right to this one's place."""
+
+    def on_waited(self, place: Place) -> None:
+        """Another second."""
 
     def may_yield(self) -> bool:
         """It runs, its slot is of use to others, and its tenant has received nothing."""
@@ -180,6 +185,13 @@ class Waiting:
         line.add(waiter, Stay(now, now + limit))
         return Queued()
 
+    def place(self, waiter: Waiter) -> Place:
+        """Of one that waits."""
+        want = waiter.want
+        line = self._line(want)
+        own = line.queues[want.priority][want.tenant]
+        return progress.place(line.counts(), want.priority, want.tenant, list(own).index(waiter))
+
     def requeue(self, waiter: Waiter) -> None:
         """It yielded, and is first of its tenant's; what it did is not its tenant's to bear."""
         self.settled(waiter, 0.0)
@@ -233,6 +245,8 @@ class Waiting:
             for waiter in _impatient(line, now):
                 waiter.on_patience_ended()
             _make_room(line, now)
+            for waiter in [w for w in _all(line) if w.is_told]:
+                waiter.on_waited(self.place(waiter))
             if not line.length and not line.charged:
                 del self._lines[pool]  # nothing is contended: what tenants had is forgotten
                 continue
@@ -244,6 +258,10 @@ class Waiting:
         if line is None:
             line = self._lines[want.pool] = Line()
         return line
+
+
+def _all(line: Line) -> list[Waiter]:
+    return [w for queues in line.queues.values() for queue in queues.values() for w in queue]
 
 
 def _impatient(line: Line, now: float) -> list[Waiter]:

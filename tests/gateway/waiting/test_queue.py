@@ -44,6 +44,7 @@ class Waiter:
         self.room, self.name, self.want = room, name, want
         self.end = ""
         self.yields = 0
+        self.is_told = False
 
     def on_turn(self) -> bool:
         if not self.room.slots:
