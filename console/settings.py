@@ -143,6 +143,8 @@ WEIR_GATEWAY_PROCESSES = _number("WEIR_GATEWAY_PROCESSES", 1, least=1, most=256)
 WEIR_GATEWAY_LIMITS = _object("WEIR_GATEWAY_LIMITS")
 # Loopback only; `weir up` picks a free one and notes it when none is given.
 WEIR_METRICS_PORT = _port("WEIR_METRICS_PORT", WEIR_CONNECTIONS.get("metrics_port", 0), 0)
+# A collector of traces (OTLP over HTTP), e.g. http://127.0.0.1:4318; none is asked when empty.
+WEIR_OTLP_ENDPOINT = os.environ.get("WEIR_OTLP_ENDPOINT", "")
 WEIR_NODE_NAME = os.environ.get("WEIR_NODE_NAME") or socket.gethostname().split(".")[0].lower()
 WEIR_NODE_ADDRESS = os.environ.get("WEIR_NODE_ADDRESS") or "127.0.0.1"
 WEIR_RUNTIMES = _folder("WEIR_RUNTIMES", WEIR_HOME / "runtimes")

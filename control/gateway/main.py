@@ -21,8 +21,11 @@ from control.gateway import metrics
 from control.gateway.metrics import Bounds, Tally
 from control.gateway.reports import PIPE_BYTES, Report, merged
 from control.gateway.worker import spool_folder
+from control.metering.backlog import Batch
 from control.metering.ingest import Shipped, ship
+from control.metering.traces import kept_calls
 from control.telemetry.messages import GatewaySample
+from control.telemetry.otlp import Exporter
 from control.telemetry.publish import Publisher
 
 log = logging.getLogger(__name__)
@@ -59,6 +62,7 @@ class Parent:
         home: Path,
         metrics_port: int,
         drain_seconds: float,
+        exporter: Exporter | None = None,
     ) -> None:
         self._argv = worker_argv
         self._spool = spool_folder(home)
@@ -70,6 +74,7 @@ class Parent:
         self._left = 0
         self._database_away = False
         self._bounds = Bounds()
+        self._exporter = exporter
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -90,6 +95,8 @@ class Parent:
             thread.join()
         if not self._database_away:  # else it waits for the next start, and we for nothing
             self._ship()
+        if self._exporter:
+            self._exporter.close()
         if server:
             server.shutdown()
 
@@ -165,13 +172,17 @@ class Parent:
     def _ship(self) -> None:
         owners = {child.owner for child in self._children if child.owner}
         try:
-            shipped: Shipped = ship(self._spool, owners, timezone.now())
+            shipped: Shipped = ship(self._spool, owners, timezone.now(), tell=self._export)
             self._left, self._database_away = shipped.left, False
         except (DatabaseError, OSError) as error:
             self._database_away = isinstance(error, DatabaseError)
             log.warning("usage waits in the spool: %s", type(error).__name__)
         except Exception:
             log.exception("the spool could not be shipped")
+
+    def _export(self, batch: Batch) -> None:
+        if self._exporter:
+            self._exporter.put(kept_calls(batch))
 
     def reports(self) -> list[tuple[str, Report, int]]:
         """Owner, what it reported last, and its part of the records that are not shipped yet."""
@@ -186,6 +197,8 @@ class Parent:
         tallies += [child.report.tally for child in self._children if child.report]
         total = metrics.total(tallies, self._bounds)
         total.gauges["spool_events"] = self._left
+        if self._exporter:
+            total.counters["traces_dropped_total"] = self._exporter.dropped
         return metrics.text(total)
 
     def _serve_metrics(self) -> ThreadingHTTPServer | None:

@@ -50,6 +50,7 @@ _HELP = {
     "lost_tokens_total": ("counter", "Tokens of tries that calls went on without, by reason."),
     "traces_kept_total": ("counter", "Calls whose stages were written down, by reason."),
     "continuations_total": ("counter", "Answers gone on with on another replica, by route."),
+    "traces_dropped_total": ("counter", "Kept calls that the trace collector did not take."),
     "in_flight": ("gauge", "Calls that engines are working on."),
     "waiting": ("gauge", "Calls that wait for a slot, by priority."),
     "wait_seconds": ("histogram", "Wait for a slot, of the calls that had to and got one."),

@@ -47,12 +47,23 @@ class Shipped:
         )
 
 
+Tell = Callable[[Batch], None]
+
+
+def tell_nobody(batch: Batch) -> None:
+    """Called with what is stored, in case somebody else wants to know of it."""
+
+
 def no_step(name: str) -> None:
     """Called between the steps of shipping; tests break off there."""
 
 
 def ship(
-    directory: Path, live_owners: Collection[str], at: datetime, step: Step = no_step
+    directory: Path,
+    live_owners: Collection[str],
+    at: datetime,
+    step: Step = no_step,
+    tell: Tell = tell_nobody,
 ) -> Shipped:
     """Store what is new in all spools. May be broken off anywhere and called again any time.
 
@@ -68,26 +79,27 @@ def ship(
         for owner in owners(directory):
             folder = Path(directory) / owner
             if ours:
-                total += _ship_owner(folder, owner in live_owners, at, step)
+                total += _ship_owner(folder, owner in live_owners, at, (step, tell))
             total += Shipped(left=backlog.lines_left(folder))
     return total
 
 
-def _ship_owner(folder: Path, is_live: bool, at: datetime, step: Step) -> Shipped:
+def _ship_owner(folder: Path, is_live: bool, at: datetime, watching: tuple[Step, Tell]) -> Shipped:
     if is_live:
-        return _ship_batches(folder, True, at, step)
+        return _ship_batches(folder, True, at, watching)
     with locked(folder) as abandoned:
-        return _ship_batches(folder, not abandoned, at, step)
+        return _ship_batches(folder, not abandoned, at, watching)
 
 
-def _ship_batches(folder: Path, alive: bool, at: datetime, step: Step) -> Shipped:
-    total = Shipped()
+def _ship_batches(folder: Path, alive: bool, at: datetime, watching: tuple[Step, Tell]) -> Shipped:
+    total, (step, tell) = Shipped(), watching
     for _ in range(BATCHES_MAX):
         batch = backlog.read(folder, alive, BATCH_LINES_MAX)
         step("read")
         if batch.has_news:
             total += _store(folder, batch, at, step)
             step("committed")
+            tell(batch)
             backlog.set_aside(batch.bad)
             backlog.remember(folder, batch.after)
             step("remembered")

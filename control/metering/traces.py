@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from dataclasses import fields
 from datetime import datetime, timedelta
 
 import msgspec
@@ -11,12 +12,14 @@ from control.metering.backlog import Batch
 from control.metering.events import instant
 from control.metering.spool import Close, Refused
 from control.models import CallTrace
+from control.telemetry.spans import KeptCall
 
 KEPT = timedelta(days=7)
 ROWS_MAX = 500_000
 PRUNE_ROWS_MAX = 20_000
 REFUSED = "refused"
 _ERROR_MAX = 64
+_NAMES = tuple(field.name for field in fields(KeptCall))
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,16 @@ def store(batch: Batch) -> int:
         log.error("%d traces could not be stored: %s", len(rows), type(error).__name__)
         return 0
     return len(rows)
+
+
+def kept_calls(batch: Batch) -> list[KeptCall]:
+    """As a collector is told them."""
+    calls = [_kept(close) for close in batch.closes if close.trace]
+    return calls + [_kept(refused) for _, _, refused in batch.refused if refused.trace]
+
+
+def _kept(record: Close | Refused) -> KeptCall:
+    return KeptCall(**{n: getattr(record, n) for n in _NAMES if hasattr(record, n)})
 
 
 def prune(at: datetime) -> int:

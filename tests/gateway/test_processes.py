@@ -19,6 +19,7 @@ from django.db import transaction
 
 from control.management.local.ports import free_port
 from control.models import (
+    CallTrace,
     CatalogModel,
     Deployment,
     Key,
@@ -39,7 +40,8 @@ from control.states import KeyState, Part
 from control.telemetry.store import Store
 from tests.gateway.place import KEY, chat
 from tests.gateway.serving import Serving
-from tests.gateway.upstream import answered, streamed
+from tests.gateway.upstream import answered, error, streamed
+from tests.telemetry.collector import Collector
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -163,6 +165,22 @@ def test_a_call_becomes_one_event_and_moves_the_numbers(gateway, engine):
         return bool(sample and sample.calls_total) and sample.snapshot_age_seconds is not None
 
     until(shows, "its sample shows the call and how old its knowledge is")
+
+
+def test_the_parent_tells_a_collector_of_kept_calls(environment, key, engine):
+    engine.play(error(500))
+    with Collector() as collector:
+        running = Running({**environment, "WEIR_OTLP_ENDPOINT": collector.url})
+        try:
+            until(lambda: running.status() == 200, "the gateway is ready")
+            id_ = running.post(chat()).headers["x-request-id"]
+            until(lambda: collector.spans, "spans arrive")
+        finally:
+            running.stop()
+    assert {span.trace_id.hex() for span in collector.spans} == {id_[4:]}
+    [seen] = engine.seen
+    assert collector.spans[-1].span_id.hex() in seen.head
+    assert CallTrace.objects.get().call_id == id_
 
 
 def test_what_the_tables_say_holds_a_moment_later(gateway, key):

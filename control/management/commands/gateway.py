@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from control.gateway import worker
 from control.gateway.limits import Limits
 from control.gateway.main import Parent
+from control.telemetry.otlp import Exporter
 
 
 class Command(BaseCommand):
@@ -30,7 +31,14 @@ class Command(BaseCommand):
                 home=settings.WEIR_HOME,
                 metrics_port=settings.WEIR_METRICS_PORT,
                 drain_seconds=limits.drain_seconds,
+                exporter=_exporter(settings.WEIR_OTLP_ENDPOINT),
             ).run()
+
+
+def _exporter(endpoint: str) -> Exporter | None:
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise CommandError(f"WEIR_OTLP_ENDPOINT is {endpoint!r}: an http(s) address is wanted")
+    return Exporter(endpoint) if endpoint else None
 
 
 def _limits(given: dict) -> Limits:
