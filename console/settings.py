@@ -17,6 +17,8 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from control.telemetry import logs
+
 VERSION = "0.1.0"
 BASE_DIR = Path(__file__).resolve().parent.parent
 PATH_CHARACTERS_MAX = 200  # folders and files are made below; a node's row holds 255
@@ -48,9 +50,10 @@ def _object(name: str) -> dict:
     return found if isinstance(found, dict) else sys.exit(f"{name} is {given!r}: no JSON object")
 
 
-def _log_level() -> str:
-    given, known = os.environ.get("WEIR_LOG_LEVEL") or "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")
-    return given if given in known else sys.exit(f"WEIR_LOG_LEVEL is {given!r}: use one of {known}")
+def _one_of(name: str, *known: str) -> str:
+    """The first one, if none is given."""
+    given = os.environ.get(name) or known[0]
+    return given if given in known else sys.exit(f"{name} is {given!r}: use one of {known}")
 
 
 def _folder(name: str, default: Path) -> Path:
@@ -288,15 +291,7 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_TIMEZONE = "UTC"
 CELERY_INCLUDE = ["control.periodic", "control.fleet.node_tasks"]
 
-_CALM = ("django.channels.server", "httpx", "httpcore", "celery", "kombu", "uvicorn.access")
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": _log_level()},
-    "loggers": {
-        **dict.fromkeys(_CALM, {"level": "WARNING"}),
-        "psycopg.pool": {"level": "ERROR"},
-    },
-}
+LOGGING = logs.config(
+    level=_one_of("WEIR_LOG_LEVEL", "INFO", "DEBUG", "WARNING", "ERROR"),
+    form=_one_of("WEIR_LOG_FORMAT", "text", "json"),
+)
