@@ -16,7 +16,7 @@ from tests.servers import ROOT
         ("status", "WEIR_GATEWAY_PORT", "0", "'0': a number from 1 to 65535 is wanted"),
         ("up", "WEIR_CONSOLE_PORT", "99999", "'99999': a number from 1 to 65535 is wanted"),
         ("up", "WEIR_GATEWAY_PROCESSES", "0", "'0': a number from 1 to 256 is wanted"),
-        ("status", "WEIR_LOG_LEVEL", "loud", "WEIR_LOG_LEVEL is 'loud': use one of ('DEBUG', "),
+        ("status", "WEIR_LOG_LEVEL", "loud", "WEIR_LOG_LEVEL is 'loud': use one of ('INFO', "),
         ("status", "WEIR_HOME", "/dev/null", "cannot use /dev/null: "),
         ("up", "WEIR_HOME", "/proc/weir", "cannot use /proc/weir: "),
         ("up", "WEIR_HOME", "/tmp/" + "x/" * 100, "longer than 200 characters: choose a shorter"),
