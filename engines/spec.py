@@ -76,6 +76,7 @@ class EngineLoad:
     generation_tokens: int = 0  # counter
     cached_prompt_tokens: int = 0  # counter
     preemptions: int = 0  # counter
+    iterations: int = 0  # counter: steps of the scheduler, of prefill too
     ttft_seconds_sum: float = 0.0  # counters of the histograms
     ttft_count: int = 0
     tpot_seconds_sum: float = 0.0

@@ -57,6 +57,7 @@ class Limits:
     reused_seconds: float = 0.5  # a kept connection that ends so soon was closed before
     first_byte_failures: int = 3  # in a row, before a replica is ejected
     failures_in_a_row: int = 5  # of calls that it failed in other ways
+    stall_seconds: float = 10  # at least, in which nothing moves in an engine that has calls
     deadly_prompts: int = 1000  # remembered of those that were in flight when an engine died
     deadly_prompt_seconds: float = 3600  # that such a death counts against them
     busy_seconds: float = 1  # an engine that was full gets no retries

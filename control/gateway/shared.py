@@ -16,6 +16,7 @@ from control.gateway.metrics import Tally
 from control.gateway.outbox import Outbox
 from control.gateway.routing.deaths import Deaths
 from control.gateway.routing.replicas import LiveReplicas
+from control.gateway.routing.telemetry import Telemetry
 from control.gateway.tracing import Room
 from control.gateway.waiting.queue import Waiting
 from control.metering.spool import Record, Refused
@@ -55,6 +56,7 @@ class Shared:
     personal: Personal
     trace_room: Room
     deaths: Deaths
+    telemetry: Telemetry
     tally: Tally = field(default_factory=Tally)
     calls: set = field(default_factory=set)
     refused: Counter = field(default_factory=Counter)
@@ -94,6 +96,9 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
         outbox=Outbox(spool),
         counters=counters,
         deaths=deaths,
+        telemetry=Telemetry(
+            counters.valkey, replicas.all, rotation.heard, now=clock.now, wall=clock.wall
+        ),
         replicas=replicas,
         waiting=waiting,
         tally=tally,

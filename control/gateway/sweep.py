@@ -20,6 +20,7 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
         shared.buckets.sweep,
         shared.replicas.sweep,
         shared.deaths.sweep,
+        shared.telemetry.sweep,
         listener.sweep,
     ):
         _do(act, now)

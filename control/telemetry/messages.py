@@ -42,6 +42,7 @@ class ReplicaSample:
     cached_prompt_tokens_per_second: float | None = None
     generation_tokens_per_second: float | None = None
     preemptions_per_second: float | None = None
+    iterations_per_second: float | None = None
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None
     busy_ratio: float | None = None  # 0 to 1, of the time with a running call

@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 from control.telemetry.messages import ReplicaSample
 from engines.spec import EngineLoad
 
-RATES = ("prompt_tokens", "generation_tokens", "cached_prompt_tokens", "preemptions")
+RATES = (
+    *("prompt_tokens", "generation_tokens", "cached_prompt_tokens"),
+    *("preemptions", "iterations"),
+)
 COUNTERS = (*RATES, "ttft_count", "tpot_count")
 NOT_MEASURED = frozenset({"at", "replica_id", "memory_total_bytes"})
 KEPT_AS_MAXIMUM = frozenset(

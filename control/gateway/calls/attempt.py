@@ -122,10 +122,10 @@ class Attempt:
             self._shared.replicas.went_on(self.live)
         if not has_content and now - self.sent_at > limits.first_byte_seconds:
             self._shared.replicas.failed(self.live, Cause.SLOW)
-            self._time_out("The engine did not begin to answer in time.")
+            self.time_out("The engine did not begin to answer in time.")
         elif has_content and now - self._last_byte_at > limits.between_bytes_seconds:
             self._shared.replicas.failed(self.live, Cause.SILENT)
-            self._time_out("The engine stopped answering.")
+            self.time_out("The engine stopped answering.")
 
     def tokens(self, outcome: Outcome) -> tuple[chunks.Usage, TokensSource]:
         """What the engine says, or else what came and what the prompt may have been."""
@@ -255,7 +255,7 @@ class Attempt:
         self._shared.replicas.failed(self.live, cause)
         self._leave()
 
-    def _time_out(self, message: str) -> None:
+    def time_out(self, message: str) -> None:
         self.abort()
         self._caller.on_refusal(errors.UpstreamTimeout(message), Outcome.DEADLINE)
 

@@ -10,6 +10,7 @@ from control.gateway.limits import Limits
 from control.gateway.routing import identity, keys
 from control.gateway.routing.candidates import Candidate
 from control.gateway.routing.health import Health
+from control.gateway.routing.stalls import Oldest, Progress
 from control.gateway.wire import Ask
 from control.routes.snapshot import ReplicaInfo
 
@@ -24,6 +25,8 @@ class InFlight(Protocol):
 
     def is_at_engine(self) -> bool: ...
 
+    def time_out(self, message: str) -> None: ...
+
 
 class Live(Candidate):
     """Another launch is another object, with connections and a health of its own."""
@@ -36,6 +39,7 @@ class Live(Candidate):
         self.probing = False
         self.attempts: set[InFlight] = set()
         self.said_at = 0.0  # epoch seconds of the engine's last sample
+        self.progress = Progress()
         self._marks: deque[tuple[float, int]] = deque(maxlen=_MARKS)
         self.room.resize(info.kv_tokens)
         self.proof = Proof(
@@ -58,6 +62,13 @@ class Live(Candidate):
             if marked_at <= at:
                 return in_flight
         return 0
+
+    def oldest(self, now: float) -> Oldest | None:
+        there = [attempt for attempt in self.attempts if attempt.is_at_engine()]
+        if not there:
+            return None
+        first = min(there, key=lambda attempt: attempt.sent_at)
+        return Oldest(now - first.sent_at, first.ask.input_estimate)
 
     @property
     def failures(self) -> int:

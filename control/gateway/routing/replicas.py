@@ -1,6 +1,6 @@
 """The replicas this process may call: the snapshot's, less those it cannot reach itself."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from control.gateway.admission.buckets import Buckets
 from control.gateway.limits import Limits
@@ -164,6 +164,9 @@ class LiveReplicas:
         self.rotation.close()
         for live in self._live.values():
             live.pool.close()
+
+    def all(self) -> Iterable[Live]:
+        return self._live.values()
 
     def ejected(self) -> int:
         return sum(live.health.out is not None for live in self._live.values())

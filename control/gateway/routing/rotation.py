@@ -8,6 +8,7 @@ from control.gateway.metrics import Tally
 from control.gateway.routing.health import DEATHS, Cause
 from control.gateway.routing.live import Live
 from control.gateway.routing.probes import Prober
+from control.gateway.routing.stalls import Said
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,18 @@ class Rotation:
             self._tally.add("identity_mismatch_total")
         if live.health.failed(cause, now, alone=alone):
             self._left(live, cause, now)
+
+    def heard(self, live: Live, said: Said, at: float) -> None:
+        """An engine has told of itself; one that does not get on is left, with its calls."""
+        live.room.judge(said.preemptions_per_second)
+        live.progress.note(said, at)
+        now = self._clock()
+        if not live.health.out and live.progress.is_stalled(
+            at, live.oldest(now), self._limits.stall_seconds
+        ):
+            self.failed(live, Cause.STALLED, alone=False)
+            for attempt in tuple(live.attempts):
+                attempt.time_out("The engine does not get on with its work.")
 
     def sweep(self, live: Live, now: float) -> None:
         if live.health.out and live.health.probe_at <= now:

@@ -8,24 +8,12 @@ import msgspec
 from control.gateway.admission.valkey import Reply, ReplyError, Valkey, encode
 from control.gateway.routing.candidates import LOAD_SECONDS_MAX, EngineLoad
 from control.gateway.routing.live import Live
+from control.gateway.routing.stalls import Said
 from control.telemetry.messages import REPLICA
 
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
-
-
-class Said(msgspec.Struct, frozen=True):
-    """What is read of a sample; `at` is epoch seconds."""
-
-    at: float
-    running: int = 0
-    waiting: int = 0
-    kv_cache_ratio: float = 0.0
-    prompt_tokens_per_second: float | None = None
-    generation_tokens_per_second: float | None = None
-    preemptions_per_second: float | None = None
-    ttft_seconds: float | None = None
 
 
 _said = msgspec.json.Decoder(Said).decode
