@@ -142,8 +142,8 @@ WEIR_GATEWAY_PORT = _port("WEIR_GATEWAY_PORT", WEIR_CONNECTIONS.get("gateway_por
 WEIR_CONSOLE_URL = _own_url(WEIR_BIND, WEIR_CONSOLE_PORT)
 WEIR_GATEWAY_URL = _own_url(WEIR_BIND, WEIR_GATEWAY_PORT)
 WEIR_GATEWAY_PROCESSES = _number("WEIR_GATEWAY_PROCESSES", 1, least=1, most=256)
-# JSON of the limits that differ from control/gateway/limits.py, by name.
-WEIR_GATEWAY_LIMITS = _object("WEIR_GATEWAY_LIMITS")
+WEIR_GATEWAY_LIMITS = _object("WEIR_GATEWAY_LIMITS")  # those of gateway/limits.py that differ
+WEIR_TRUSTED_PROXIES = os.environ.get("WEIR_TRUSTED_PROXIES", "").replace(",", " ").split()
 # Loopback only; `weir up` picks a free one and notes it when none is given.
 WEIR_METRICS_PORT = _port("WEIR_METRICS_PORT", WEIR_CONNECTIONS.get("metrics_port", 0), 0)
 # A collector of traces (OTLP over HTTP), e.g. http://127.0.0.1:4318; none is asked when empty.

@@ -20,6 +20,7 @@ from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection
 from control.gateway.identity import client_of, identify, judge_endpoint
 from control.gateway.ids import call_id
+from control.gateway.salts import salt_of
 from control.gateway.shared import Shared
 from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes, Scope
 
@@ -107,8 +108,8 @@ class Gateway:
         try:
             world = self._known()
             request.identity = self._identify(request, world)
+            judge_endpoint(request.identity, INFERENCE.get(request.path, "models"))
             if request.method == "POST":
-                judge_endpoint(request.identity, INFERENCE[request.path])
                 encoding.judge_head(request)
         except Refusal as refusal:
             self._count_refused(request, refusal)
@@ -166,6 +167,7 @@ class Gateway:
             more=functools.partial(self._members_of, identity),
         )
         route = self._route(ask.model, identity)
+        ask.salt = salt_of(identity.tenant_id, route)
         if ask.links:
             media.judge(ask.links, route.media_hosts)
         if self.shared.deaths.condemned:

@@ -40,6 +40,7 @@ class Ask(msgspec.Struct):
     limit_name: str = "max_tokens"  # as the tenant named it
     links: tuple[Link, ...] = ()  # media that an engine would fetch from somewhere
     dialect: Dialect | None = None  # how to answer; None is as OpenAI does
+    salt: str = ""  # of an engine's prefix cache
 
     @property
     def input_estimate(self) -> int:
@@ -266,6 +267,7 @@ def for_engine(
     stop: tuple[str, ...],
     max_tokens: int | None,
     token_ids: bool = False,
+    salted: bool = False,
 ) -> bytes:
     """The body as the engine gets it. Usage is always asked for; what the tenant did not ask for
     is taken out again on the way back. `stop` are all words, the tenant's own among them."""
@@ -278,4 +280,6 @@ def for_engine(
         body["stop"] = stop
     if token_ids:
         body["return_token_ids"] = True
+    if salted and ask.salt:
+        body["cache_salt"] = ask.salt
     return msgspec.json.encode(body)

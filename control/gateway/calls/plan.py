@@ -14,6 +14,7 @@ from control.gateway.wire import Ask
 from control.routes.snapshot import ReplicaInfo, RouteInfo
 
 _STOPPABLE = frozenset({"chat.completions", "completions"})
+_SALTED = frozenset({"vllm", "stub"})  # engines that know `cache_salt`
 _WORDS_MAX = 1024  # sets of stop words remembered at once
 
 
@@ -38,6 +39,7 @@ def plan_of(ask: Ask, route: RouteInfo, info: ReplicaInfo, max_tokens: int | Non
         stop=to_engine,
         max_tokens=max_tokens,
         token_ids=token_ids,
+        salted=ask.endpoint in _STOPPABLE and info.engine in _SALTED,
     )
     if not ours:
         return Plan(ask.endpoint, body, None, token_ids)

@@ -1,8 +1,9 @@
 """`weir gateway`: the data plane, one parent and WEIR_GATEWAY_PROCESSES workers."""
 
+import ipaddress
 import sys
 from argparse import ArgumentParser
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -21,7 +22,8 @@ class Command(BaseCommand):
         parser.add_argument("--owner", help="run as one worker, under this name (internal)")
 
     def handle(self, *, owner: str | None, **options) -> None:
-        limits = _limits(settings.WEIR_GATEWAY_LIMITS)
+        proxies = _networks(settings.WEIR_TRUSTED_PROXIES)
+        limits = replace(_limits(settings.WEIR_GATEWAY_LIMITS), trusted_proxies=proxies)
         if owner:
             worker.run(_place(owner), limits)
         else:
@@ -51,6 +53,18 @@ def _limits(given: dict) -> Limits:
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             raise CommandError(f"WEIR_GATEWAY_LIMITS: {name} is {value!r}: a number is wanted")
     return Limits(**given)
+
+
+def _networks(given: list[str]) -> tuple[str, ...]:
+    for name in given:
+        try:
+            ipaddress.ip_network(name)
+        except ValueError:
+            raise CommandError(
+                f"WEIR_TRUSTED_PROXIES names {name!r}: addresses or networks are wanted, such as"
+                " 10.0.0.0/24"
+            ) from None
+    return tuple(given)
 
 
 def _place(owner: str) -> worker.Place:
