@@ -66,6 +66,12 @@ class PromptRefused(_Invalid):
     retry = False
 
 
+class ContentFiltered(_Invalid):
+    """By the judge that the route names."""
+
+    code = "content_filter"
+
+
 class NoKey(_Invalid):
     status = 401
 
@@ -183,6 +189,12 @@ class EngineBusy(Overloaded):
 
 class ModelLoading(_Unavailable):
     code = "model_loading"
+
+
+class ModerationUnavailable(_Unavailable):
+    """The route wants calls judged, and its judge does not answer."""
+
+    code = "moderation_unavailable"
 
 
 class NotReady(_Unavailable):

@@ -25,6 +25,9 @@ class Limits:
     answer_bytes: int = 32 * MIB  # of an answer that is not streamed
     event_bytes: int = 4 * MIB  # of one streamed event
     tries: int = 2
+    judge_calls: int = 64  # of one judge at once
+    judge_waiting: int = 1000  # beyond those; more are not judged
+    judge_answer_bytes: int = 64 * KIB
     continuations: int = 2  # of one answer, on other replicas
     token_id_bytes: int = MIB  # kept of one answer to go on from, as text; beyond, it is not
     retry_ratio: float = 0.1  # of calls that may be tried again

@@ -49,6 +49,7 @@ _HELP = {
     "identity_mismatch_total": ("counter", "Answers of an engine that is not the one launched."),
     "lost_tokens_total": ("counter", "Tokens of tries that calls went on without, by reason."),
     "traces_kept_total": ("counter", "Calls whose stages were written down, by reason."),
+    "moderations_total": ("counter", "Texts put before a judge, by stage and verdict."),
     "continuations_total": ("counter", "Answers gone on with on another replica, by route."),
     "traces_dropped_total": ("counter", "Kept calls that the trace collector did not take."),
     "in_flight": ("gauge", "Calls that engines are working on."),

@@ -13,6 +13,7 @@ from control.gateway.admission import rules
 from control.gateway.admission.personal import personal_scopes
 from control.gateway.admission.rules import Check, Hold
 from control.gateway.calls.call import Call
+from control.gateway.calls.moderated import ModeratedCall
 from control.gateway.dialects.refusals import worded
 from control.gateway.endpoints import INFERENCE, MODELS, OPEN, allowed_methods
 from control.gateway.errors import Headers, Refusal
@@ -185,7 +186,8 @@ class Gateway:
             hold = self.shared.personal.narrowed(hold, terms.personal, request, ask)
         if request.headers.get(b"x-stainless-retry-count", b"0") != b"0":
             self.shared.tally.add("retries_total")
-        call = Call(self.shared, connection, ask, route, hold)
+        begin = ModeratedCall if route.moderation else Call
+        call = begin(self.shared, connection, ask, route, hold)
         connection.call = call
         call.start(max_tokens)
 

@@ -11,6 +11,7 @@ from control.gateway.admission.counters import Counters
 from control.gateway.admission.personal import Personal
 from control.gateway.admission.strangers import Strangers
 from control.gateway.counted import Counted
+from control.gateway.judges import Judges
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
 from control.gateway.outbox import Outbox
@@ -57,6 +58,7 @@ class Shared:
     trace_room: Room
     deaths: Deaths
     telemetry: Telemetry
+    judges: Judges
     tally: Tally = field(default_factory=Tally)
     calls: set = field(default_factory=set)
     refused: Counter = field(default_factory=Counter)
@@ -111,4 +113,5 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
         ),
         personal=Personal(derived("end-users")),
         trace_room=Room(limits.refused_traces_per_second),
+        judges=Judges(limits, clock.now),
     )

@@ -21,6 +21,7 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
         shared.replicas.sweep,
         shared.deaths.sweep,
         shared.telemetry.sweep,
+        shared.judges.sweep,
         listener.sweep,
     ):
         _do(act, now)

@@ -161,6 +161,7 @@ class Worker:
             call.on_client_gone()
         self._listener.close()
         self._shared.replicas.close()
+        self._shared.judges.close()
         self._shared.counters.close()
         self._flush_refused()
         self._shared.outbox.flush()

@@ -134,6 +134,7 @@ class Place:
         self.listener.stop_listening()
         self.listener.close()
         self.shared.replicas.close()
+        self.shared.judges.close()
         self.shared.counters.close()
         await asyncio.sleep(0)
         self.shared.outbox.flush()

@@ -132,6 +132,15 @@ class Reader:
             return Outcome.COMPLETE
         return Outcome.INCOMPLETE if self.done else Outcome.TRUNCATED
 
+    def end_early(self, finish_reason: str, ended: frozenset[int]) -> list[Piece]:
+        """The end of a stream that is not shown any further; `ended` are choices seen to end."""
+        self.done = True
+        last, left = self._last_chunk, [i for i in range(self._choices) if i not in ended]
+        ends = [event_of(made.text_chunk(last, index, "", finish_reason)) for index in left]
+        if self._include_usage and self._usage_raw:
+            ends.append(event_of(made.usage_chunk(last, self._usage_text())))
+        return [Piece(data, content=True) for data in (*ends, DONE)]
+
     @property
     def holds_back(self) -> bool:
         return self._watch is not None and self._watch.holds

@@ -1,0 +1,82 @@
+"""What of a call a judge reads, and what is left of an answer that it flags (pure)."""
+
+from typing import Any
+
+import msgspec
+
+from control.gateway import errors
+from control.gateway.streams import chunks
+from control.gateway.wire import Ask
+
+WINDOW_TOKENS = 64
+FINISH = "content_filter"
+_SAID = ("content", "reasoning", "reasoning_content", "refusal", "text", "arguments")
+
+
+def question(route: str, call_id: str, stage: str, texts: list[str]) -> bytes:
+    return msgspec.json.encode({"input": texts, "route": route, "call": call_id, "stage": stage})
+
+
+def asked_texts(ask: Ask) -> list[str]:
+    """All that a tenant wrote. Raises a refusal for what a judge cannot read."""
+    fields = ask.fields
+    texts: list[str] = []
+    for message in fields.get("messages", ()):
+        texts += _strings(message)
+    for name in ("prompt", "suffix", "input", "query", "documents", "text_1", "text_2"):
+        texts += _written(fields.get(name), name)
+    return texts
+
+
+def answer_texts(body: bytes) -> list[str]:
+    """Of a whole answer, each choice's."""
+    members = msgspec.json.decode(body)
+    choices = members.get("choices") if isinstance(members, dict) else None
+    return ["".join(_strings(choice)) for choice in choices or ()]
+
+
+def chunk_text(choice: chunks.Choice) -> str:
+    return (choice.text or "") + "".join(_strings(choice.delta or {}))
+
+
+def emptied(body: bytes) -> bytes:
+    """A whole answer of which nothing may be shown, though it was generated and is billed."""
+    members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    choices = msgspec.json.decode(members["choices"])
+    for choice in choices:
+        choice["finish_reason"] = FINISH
+        choice["logprobs"] = None
+        if isinstance(choice.get("message"), dict):
+            choice["message"] = {"role": "assistant", "content": ""}
+        else:
+            choice["text"] = ""
+    return msgspec.json.encode(members | {"choices": choices})
+
+
+def _strings(value: Any) -> list[str]:
+    """What is said in a message, a delta or a choice: its texts, thoughts and arguments."""
+    found: list[str] = []
+    left = [value]
+    while left:
+        one = left.pop(0)
+        if isinstance(one, list):
+            left = [*one, *left]
+        elif isinstance(one, dict):
+            found += [one[name] for name in _SAID if isinstance(one.get(name), str)]
+            left = [child for child in one.values() if isinstance(child, list | dict)] + left
+    return found
+
+
+def _written(value: Any, name: str) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return _strings(value)
+    if not isinstance(value, list):
+        return []
+    if any(isinstance(one, int | list) for one in value):
+        raise errors.InvalidValue(
+            f"'{name}' is judged here before it is answered: send it as text, not as token ids.",
+            param=name,
+        )
+    return [text for one in value for text in _written(one, name)]
