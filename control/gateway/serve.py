@@ -55,6 +55,7 @@ class Gateway:
         self.draining = False
         self._world: World | None = None
         self._confirmed_at: float | None = None  # when what we know was last known to be current
+        self._good_until = 0.0
         self._replicas_known = False
 
     # --- what it knows ---
@@ -76,6 +77,7 @@ class Gateway:
     def confirm(self, at: float) -> None:
         """The database said that nothing newer exists."""
         self._confirmed_at = at
+        self._good_until = at + self.shared.limits.snapshot_age_seconds_max
 
     def snapshot_age_seconds(self) -> float | None:
         """None while it knows nothing at all."""
@@ -235,6 +237,8 @@ class Gateway:
     # --- inside ---
 
     def _known(self) -> World:
+        if self.shared.clock.now() < self._good_until and self._replicas_known and self._world:
+            return self._world
         age, limits = self.snapshot_age_seconds(), self.shared.limits
         if age is None:
             raise errors.NotReady("This gateway knows no tenants yet.", wait_seconds=2)

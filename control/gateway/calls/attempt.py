@@ -23,8 +23,24 @@ _BROKEN = "The engine's answer broke off."
 _ERROR_BYTES_MAX = 64 * 1024
 
 
+Tokens = tuple[chunks.Usage, TokensSource]
+_NO_TOKENS = chunks.Usage(0, 0, 0, 0)
+
+
 class Attempt:
     """`continued` is an answer so far, which another engine was lost in."""
+
+    reader: Reader | Continued | None = None
+    finish_reason = ""
+    refused_rest = ""  # why this engine would not go on with an answer
+    cause: Cause | None = None  # it failed in this way
+    reached = False  # the engine may have begun to work
+    head_at = 0.0  # the engine began to answer
+    _usage: chunks.Usage | None = None
+    _status = 0
+    _bytes = 0
+    _over = False
+    _sending: Sending | None = None
 
     def __init__(
         self,
@@ -35,26 +51,16 @@ class Attempt:
         continued: Continued | None = None,
     ) -> None:
         self.live = live
-        self.reader: Reader | Continued | None = None
         self._continued = continued
-        self.finish_reason = ""
-        self.refused_rest = ""  # why this engine would not go on with an answer
-        self.reached = False  # the engine may have begun to work
-        self.cause: Cause | None = None  # it failed in this way
         self._caller = caller
         self._shared = shared
         self.ask = ask
-        # Whoever asks only how many tokens there are pays for none.
-        self._usage = chunks.Usage(0, 0, 0, 0) if ask.endpoint == "tokenize" else None
-        self._status = 0
+        if ask.endpoint == "tokenize":
+            self._usage = _NO_TOKENS  # whoever asks only how many tokens there are pays for none
         self._parts: list[bytes] = []
-        self._bytes = 0
-        self._over = False
-        self._sending: Sending | None = None
         self._resent = self._broke = False
         self._share = Share(shared.replicas, live, caller.want)
         self.sent_at = self._last_byte_at = shared.clock.now()
-        self.head_at = 0.0  # the engine began to answer
 
     def prepare(self, plan: Plan) -> None:
         """Take a slot of the replica; `send` comes next, in the same turn of the loop."""
@@ -105,6 +111,10 @@ class Attempt:
         self.reached = False
         self._parts.clear()
 
+    def part(self) -> None:
+        """Nothing more comes: what points back is let go, so that nobody has to look for it."""
+        self._caller = self._sending = None
+
     def pause(self, paused: bool) -> None:
         """Let the engine's bytes wait in the socket while a slow tenant's buffer is full."""
         self._share.look_away()
@@ -127,7 +137,7 @@ class Attempt:
             self._shared.replicas.failed(self.live, Cause.SILENT)
             self.time_out("The engine stopped answering.")
 
-    def tokens(self, outcome: Outcome) -> tuple[chunks.Usage, TokensSource]:
+    def tokens(self, outcome: Outcome) -> Tokens:
         """What the engine says, or else what came and what the prompt may have been."""
         reader = self.reader or self._continued
         usage = reader.usage() if reader else self._usage
@@ -137,7 +147,7 @@ class Attempt:
         worked = parts or (self.reached and outcome is not Outcome.UPSTREAM_ERROR)
         if worked and self._status in (0, 200):
             return chunks.Usage(self.ask.input_estimate, 0, parts, 0), TokensSource.ESTIMATED
-        return chunks.Usage(0, 0, 0, 0), TokensSource.ENGINE
+        return _NO_TOKENS, TokensSource.ENGINE
 
     # --- what the connection says ---
 

@@ -5,7 +5,7 @@ from control.gateway.admission import answers
 from control.gateway.admission.holding import Holding
 from control.gateway.admission.rules import Hold, Refused
 from control.gateway.calls.attempt import Attempt
-from control.gateway.calls.bill import cost_of, used_of
+from control.gateway.calls.bill import NOTHING, cost_of, used_of
 from control.gateway.calls.journal import Ending, Journal
 from control.gateway.calls.loss import Loss
 from control.gateway.calls.patience import Patience
@@ -28,6 +28,17 @@ _SENDABLE = (Outcome.COMPLETE, Outcome.INCOMPLETE)
 class Call:
     """Phases: counted, then waiting, then trying (perhaps twice), then delivering, then ended."""
 
+    ended = False
+    _max_tokens: int | None = None
+    _attempt: Attempt | None = None
+    _attempts = 0
+    _loss: Loss | None = None
+    _may_retry = True
+    _paused = False
+    _first_token_at: float | None = None
+    _last_token_at = 0.0
+    _outcome: Outcome | None = None  # set once nothing more comes from the engine
+
     def __init__(
         self,
         shared: Shared,
@@ -38,7 +49,6 @@ class Call:
     ) -> None:
         request = connection.request
         self.id = request.id
-        self.ended = False
         self._identity: Identity = request.identity
         want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
         route, self.want = route_for(request, route, ask, want, shared.clock.wall())
@@ -49,18 +59,9 @@ class Call:
         self._ask = ask
         self._route = route
         self._holding = Holding(shared.counters, shared.buckets, self.id, route=route, hold=hold)
-        self._max_tokens: int | None = None
-        self._attempt: Attempt | None = None
         self._pick = pick_of(request, route, ask, self.want, shared.limits)
-        self._attempts = 0
-        self._loss: Loss | None = None
-        self._may_retry = True
         self._held: list[Piece] = []
         self._delivery = delivery_of(connection, shared.limits, ask.dialect)
-        self._paused = False
-        self._first_token_at: float | None = None
-        self._last_token_at = 0.0
-        self._outcome: Outcome | None = None  # set once nothing more comes from the engine
 
     # --- before an engine ---
 
@@ -233,9 +234,8 @@ class Call:
         elif now >= self.want.ends_by:
             self._stop(waiting.deadline_passed(), Outcome.DEADLINE)
         else:
-            self._shared.waiting.progressed(
-                self._patience, cost_of(self._attempt, Outcome.COMPLETE)
-            )
+            usage, _ = self._attempt.tokens(Outcome.COMPLETE)
+            self._shared.waiting.progressed(self._patience, cost_of(usage))
             self._journal.progressed(self._attempt)
             self._attempt.sweep(now, has_content=self._first_token_at is not None)
             self._break_silence(now)
@@ -261,17 +261,19 @@ class Call:
         shared = self._shared
         shared.calls.discard(self)
         shared.waiting.leave(self._patience)
-        if self._attempt:
-            self._attempt.abort()
-            shared.waiting.settled(self._patience, cost_of(self._attempt, outcome))
-            self._journal.closed(
-                self._attempt,
-                Ending(
-                    *(outcome, status, self._attempts, self._delivery.tokens),
-                    *(self._first_token_at, self._last_token_at),
-                ),
+        used = NOTHING
+        if attempt := self._attempt:
+            attempt.abort()
+            usage, _ = tokens = attempt.tokens(outcome)
+            used = used_of(usage, outcome, self._first_token_at)
+            shared.waiting.settled(self._patience, cost_of(usage))
+            delivered, first_at = self._delivery.tokens, self._first_token_at
+            ending = Ending(
+                outcome, status, self._attempts, delivered, first_at, self._last_token_at
             )
-        self._holding.settle(used_of(self._attempt, outcome, self._first_token_at))
+            self._journal.closed(attempt, ending, tokens)
+            attempt.part()
+        self._holding.settle(used)
         shared.waiting.advance()
 
     def _stop(self, refusal: Refusal, outcome: Outcome) -> None:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from control.gateway import trace_context, tracing
-from control.gateway.calls.attempt import Attempt
+from control.gateway.calls.attempt import Attempt, Tokens
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.request import Request
 from control.gateway.outbox import OnWritten
@@ -67,8 +67,21 @@ class Journal:
         if self._is_open:
             return on_written(True)
         self._is_open = True
-        estimate = self._ask.input_estimate
-        record = spool.Open(**self._identified(attempt), input_estimate=estimate)
+        identity, info = self._identity, attempt.live.info
+        record = spool.Open(
+            call_id=self._call_id,
+            tenant_id=identity.tenant_id,
+            project_id=identity.project_id,
+            key_id=identity.key_id,
+            route=self._route,
+            version_id=info.version_id,
+            replica_id=info.id,
+            endpoint=self._ask.called,
+            stream=self._ask.stream,
+            priority=self._priority,
+            started_at=self._started_at,
+            input_estimate=self._ask.input_estimate,
+        )
         return self._shared.outbox.add(record, on_written)
 
     def progressed(self, attempt: Attempt) -> None:
@@ -136,14 +149,25 @@ class Journal:
         )
         shared.outbox.add(refused)
 
-    def closed(self, attempt: Attempt, ending: Ending) -> None:
-        usage, source = attempt.tokens(ending.outcome)
+    def closed(self, attempt: Attempt, ending: Ending, tokens: Tokens) -> None:
+        """All that `opened` said too, so that an event can be made of it alone."""
+        usage, source = tokens
+        identity, info = self._identity, attempt.live.info
         if self._ask.stream:
             delivered = min(ending.delivered_tokens, usage.output)
         else:
             delivered = usage.output if ending.outcome is Outcome.COMPLETE else 0
         close = spool.Close(
-            **self._identified(attempt),
+            call_id=self._call_id,
+            tenant_id=identity.tenant_id,
+            project_id=identity.project_id,
+            key_id=identity.key_id,
+            route=self._route,
+            version_id=info.version_id,
+            replica_id=info.id,
+            endpoint=self._ask.called,
+            stream=self._ask.stream,
+            priority=self._priority,
             attempts=ending.attempts,
             outcome=ending.outcome,
             status=ending.status,
@@ -154,6 +178,7 @@ class Journal:
             reasoning_tokens=usage.reasoning,
             delivered_tokens=delivered,
             tokens_source=source,
+            started_at=self._started_at,
             first_token_at=self._wall(ending.first_token_at),
             ended_at=self._shared.clock.wall(),
             cached_source=self.cached_source,
@@ -163,23 +188,6 @@ class Journal:
         )
         self._shared.outbox.add(close)
         self._count(ending, usage)
-
-    def _identified(self, attempt: Attempt) -> dict:
-        """What open and close say alike, so that an event can be made of a close alone."""
-        identity = self._identity
-        return {
-            "call_id": self._call_id,
-            "tenant_id": identity.tenant_id,
-            "project_id": identity.project_id,
-            "key_id": identity.key_id,
-            "route": self._route,
-            "version_id": attempt.live.info.version_id,
-            "replica_id": attempt.live.info.id,
-            "endpoint": self._ask.called,
-            "stream": self._ask.stream,
-            "priority": self._priority,
-            "started_at": self._started_at,
-        }
 
     def _why_kept(self, ending: Ending) -> str:
         received_at, first = self._received_at, ending.first_token_at

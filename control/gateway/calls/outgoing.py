@@ -14,16 +14,25 @@ _PATHS = {
 
 
 def request_of(plan: Plan, live: Live, call_id: str, traceparent: bytes) -> bytes:
-    info, body = live.info, plan.body
-    return b"".join(
+    head = live.heads.get(plan.endpoint) or _head_of(live, plan.endpoint)
+    return b"%bx-request-id: %b\r\ntraceparent: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+        head,
+        call_id.encode(),
+        traceparent,
+        len(plan.body),
+        plan.body,
+    )
+
+
+def _head_of(live: Live, endpoint: str) -> bytes:
+    """What all requests to this replica have in common; kept until it changes."""
+    info, key = live.info, live.key
+    head = live.heads[endpoint] = b"".join(
         [
-            b"POST %b%b HTTP/1.1\r\n" % (info.path.encode(), _PATHS[plan.endpoint]),
+            b"POST %b%b HTTP/1.1\r\n" % (info.path.encode(), _PATHS[endpoint]),
             b"host: %b:%d\r\n" % (info.host.encode(), info.port),
             b"content-type: application/json\r\naccept-encoding: identity\r\n",
-            b"x-request-id: %b\r\n" % call_id.encode(),
-            b"traceparent: %b\r\n" % traceparent,
-            b"authorization: Bearer %b\r\n" % live.key.encode() if live.key else b"",
-            b"content-length: %d\r\n\r\n" % len(body),
-            body,
+            b"authorization: Bearer %b\r\n" % key.encode() if key else b"",
         ]
     )
+    return head

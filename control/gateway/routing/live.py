@@ -35,6 +35,7 @@ class Live(Candidate):
         super().__init__(info.id, info.slots, seed=keys.replica_seed(info.deployment, info.id))
         self.info = info
         self.key = ""
+        self.heads: dict[str, bytes] = {}  # of requests, by endpoint; as long as nothing changes
         self.health = Health(limits)
         self.probing = False
         self.attempts: set[InFlight] = set()

@@ -51,6 +51,7 @@ class LiveReplicas:
             elif known.info.state == UNHEALTHY and info.state == READY:
                 known.health.returned()
             known.info, known.key, known.capacity = info, keys_of.get(info.id, ""), info.slots
+            known.heads.clear()
             self._size(known)
             known.room.resize(info.kv_tokens)
             live[info.id] = known
