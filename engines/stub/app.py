@@ -11,10 +11,20 @@ from itertools import count
 from typing import Any
 
 from engines.stub import answers
-from engines.stub.calls import CHAT, COMPLETIONS, BadCall, Call, count_tokens, plan_of, read_call
+from engines.stub.calls import (
+    CHAT,
+    COMPLETIONS,
+    BadCall,
+    Call,
+    count_tokens,
+    first_of,
+    plan_of,
+    read_call,
+)
 from engines.stub.chunks import Answer, encode, error_body
 from engines.stub.counters import Counters
 from engines.stub.http import Request, Response
+from engines.stub.pooling import PATHS, Pooled, pooled
 from engines.stub.script import BadScript, Script, Scripts, read_script, read_times
 
 SEEN_MAX = 1000
@@ -52,6 +62,7 @@ class Stub:
             ("POST", "/tokenize"): self._tokenize,
             ("POST", CHAT): self._infer,
             ("POST", COMPLETIONS): self._infer,
+            **{("POST", path): self._pool for path in PATHS},
             ("GET", "/stub/seen"): self._tell_seen,
             ("POST", "/stub/script"): self._set_script,
         }
@@ -119,6 +130,30 @@ class Stub:
         except asyncio.CancelledError:
             self._on_cancel(call, seen, response)
             raise
+
+    async def _pool(self, request: Request, response: Response) -> None:
+        """Calls that read and generate nothing."""
+        seen, options = self._see(request), self.options
+        try:
+            given = (options.served_name, options.max_model_len, int(time.time()))
+            made = pooled(request.path, request.body, *given)
+        except BadCall as refusal:
+            seen["outcome"] = "refused"
+            response.send(refusal.status, encode(refusal.body))
+            return
+        script = self.scripts.take()
+        if script.status:
+            await answers.refuse(script, response)
+        else:
+            await self._read_through(made, script, response)
+            seen["prompt_tokens"] = made.prompt_tokens
+        seen["outcome"] = "complete"
+
+    async def _read_through(self, made: Pooled, script: Script, response: Response) -> None:
+        async with self._slots:
+            self.counters.prompt_tokens += made.prompt_tokens
+            await asyncio.sleep(first_of(script.ttft_seconds, self.options.defaults.ttft_seconds))
+        response.send(200, encode(made.body))
 
     async def _answer(self, call: Call, script: Script, seen: dict, response: Response) -> None:
         if script.raw:

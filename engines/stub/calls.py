@@ -38,7 +38,7 @@ class Call:
 
 
 def read_call(path: str, body: bytes, served_name: str, context_tokens: int) -> Call:
-    given = _read_json(body)
+    given = read_json(body)
     wanted = "messages" if path == CHAT else "prompt"
     if wanted not in given:
         said = f"1 validation error:\n  {{'type': 'missing', 'loc': 'body.{wanted}'}}"
@@ -100,7 +100,7 @@ def _words(content: Any) -> int:
     return 0
 
 
-def _read_json(body: bytes) -> dict[str, Any]:
+def read_json(body: bytes) -> dict[str, Any]:
     try:
         given = json.loads(body)
     except ValueError as error:
