@@ -221,7 +221,7 @@ class Gateway:
         """Green when a route can be served; no names, since nobody has shown a key."""
         age, shared = self.snapshot_age_seconds(), self.shared
         routes = self._world.routes.routes.values() if self._world else ()
-        ready = sum(shared.replicas.any_ready(route) for route in routes)
+        ready = sum(shared.replicas.can_serve(route) for route in routes)
         too_old = age is None or age > shared.limits.snapshot_age_seconds_max
         good = ready > 0 and not too_old and not self.draining
         body = {

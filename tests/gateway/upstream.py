@@ -117,10 +117,12 @@ class Upstream:
         self.probes: list[str] = []  # paths that were asked beside calls
         self.connections = 0
         self.connections_most = 0
+        self.thaw = asyncio.Event()  # cleared, it takes connections and does nothing more
+        self.thaw.set()
         self._tasks: set[asyncio.Task] = set()
 
-    async def start(self) -> int:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def start(self, port: int = 0) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self.port
 
@@ -138,6 +140,7 @@ class Upstream:
         try:
             while True:
                 asked = await _request(reader)
+                await self.thaw.wait()
                 if asked.head.startswith("GET "):
                     self._tell(asked, writer)
                     continue

@@ -99,6 +99,12 @@ class LiveReplicas:
         names = [target.deployment for target in route.targets]
         return any(self._ready.get(name) for name in (*names, route.fallback))
 
+    def can_serve(self, route: RouteInfo) -> bool:
+        """One of its replicas is ready, and has not left the rotation."""
+        names = [target.deployment for target in route.targets if target.weight > 0]
+        ready = (live for name in (*names, route.fallback) for live in self._ready.get(name, ()))
+        return any(not live.health.out for live in ready)
+
     def is_ready(self, deployment: str) -> bool:
         return deployment in self._ready
 

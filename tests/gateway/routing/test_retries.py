@@ -8,7 +8,7 @@ from tests.gateway.upstream import Upstream, answered, error
 async def test_a_call_that_an_engine_failed_is_answered_by_another(place, engines):
     bad = await engines(error(500))
     await engines(answered("fine"))
-    answers = [await place.post(chat()) for _ in range(6)]
+    answers = [await place.post(chat()) for _ in range(16)]
     assert {answer.status for answer in answers} == {200}
     assert bad.seen
 
@@ -28,10 +28,10 @@ async def test_retries_end_with_their_budget(tmp_path):
 async def test_a_full_engine_is_left_for_one_that_does_not_queue(place, engines):
     full = await engines(error(503, "The queue is full."))
     calm = await engines(answered("fine"))
-    for _ in range(4):
+    for _ in range(16):
         assert (await place.post(chat())).status == 200
     assert full.seen
-    assert len(calm.seen) == 4
+    assert len(calm.seen) == 16
 
 
 async def test_engines_that_are_all_full_are_not_asked_again_and_again(place, engines):

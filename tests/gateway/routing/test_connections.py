@@ -1,0 +1,38 @@
+"""Connections to a replica: at most its slots and a probe, and closed before it closes them."""
+
+import asyncio
+
+from tests.gateway.place import chat
+from tests.gateway.upstream import answered, streamed
+
+
+async def test_connections_keep_to_the_slots(place, engines):
+    engine = await engines(streamed("a", "b", split=50), slots=4)
+    answers = await asyncio.gather(*(place.post(chat(stream=True)) for _ in range(40)))
+    assert {answer.status for answer in answers} == {200}
+    assert len(engine.seen) == 40
+    assert engine.connections_most <= 4 + 1
+
+
+async def test_an_answer_that_is_all_there_gives_its_connection_up_for_a_call(place, engines):
+    """Its engine does not end the connection after [DONE]."""
+    engine = await engines(streamed("a", end="hold"), slots=2)
+    for _ in range(6):
+        assert (await place.post(chat(stream=True))).status == 200
+    assert engine.connections_most <= 2 + 1
+
+
+async def test_idle_ones_are_closed_before_the_engine_does(place, engines):
+    engine = await engines(answered())
+    await place.post(chat())
+    assert engine.connections == 1
+    place.push(4.5)  # engines keep theirs for 5 s
+    await place.until(lambda: engine.connections == 0)
+    assert place.shared.replicas.ejected() == 0
+
+
+async def test_one_who_is_known_is_not_asked_before_each_connection(place, engines):
+    engine = await engines(streamed("a"))
+    for _ in range(5):
+        await place.post(chat(stream=True))
+    assert 1 <= engine.probes.count("/v1/models") < 5
