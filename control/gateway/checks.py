@@ -11,6 +11,8 @@ Check = Callable[[Any, str], None]
 
 
 def kind(value: Any, kinds: type | tuple[type, ...], param: str, wanted: str) -> None:
+    if type(value) is kinds:
+        return  # nearly always
     if isinstance(value, bool) and kinds is not bool or not isinstance(value, kinds):
         raise errors.InvalidType(f"'{param}' must be {wanted}.", param=param)
 
@@ -60,13 +62,22 @@ def object_(value: Any, param: str) -> None:
     kind(value, dict, param, "an object")
 
 
-def array(most: int, each: Check | None = None, least: int = 0) -> Check:
+def array(
+    most: int,
+    each: Check | None = None,
+    least: int = 0,
+    is_usual: Callable[[Any], bool] | None = None,
+) -> Check:
+    """`is_usual` is true only of elements that `each` would let pass, and says so sooner."""
+
     def check(value: Any, param: str) -> None:
         kind(value, list, param, "an array")
         if not least <= len(value) <= most:
             raise errors.InvalidValue(
                 f"'{param}' must have {least} to {most} elements, not {len(value)}.", param=param
             )
+        if is_usual and all(map(is_usual, value)):
+            return
         for index, element in enumerate(value if each else ()):
             each(element, f"{param}[{index}]")
 

@@ -22,7 +22,10 @@ def body_of(request: Request, bytes_max: int) -> bytes:
 
 
 def _named(request: Request) -> str:
-    given = request.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    raw = request.headers.get(b"content-encoding")
+    if raw is None:
+        return ""
+    given = raw.decode("latin-1").strip().lower()
     return "" if given == "identity" else given
 
 

@@ -18,8 +18,12 @@ def identify(request: Request, identities: Identities, at_seconds: float) -> Ide
 
     Times are epoch seconds. A key is never repeated in a message or a log.
     """
-    key = _key_of(request.headers)
-    identity = identities.keys.get(digest_of(key)) if len(key) <= _KEY_BYTES_MAX else None
+    digest = request.head.kept
+    if digest is None:
+        key = _key_of(request.headers)
+        # Kept for as long as the client sends the same head; what it opens is looked up each time.
+        digest = request.head.kept = digest_of(key) if len(key) <= _KEY_BYTES_MAX else ""
+    identity = identities.keys.get(digest)
     expired = identity and identity.expires_at is not None and identity.expires_at <= at_seconds
     if identity is None or expired:
         raise errors.UnknownKey("The API key is not valid: unknown, revoked or expired.")

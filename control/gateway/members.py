@@ -106,7 +106,7 @@ _SAMPLING: dict[str, Check] = {
     "response_format": parts.response_format,
 }
 _CHAT: dict[str, Check] = {
-    "messages": checks.array(10_000, parts.message, least=1),
+    "messages": checks.array(10_000, parts.message, 1, parts.is_plain),
     "tools": checks.array(128, parts.tool),
     "chat_template_kwargs": parts.template_kwargs,
 }

@@ -11,6 +11,7 @@ from control.gateway.media import Link
 SCHEMA_BYTES_MAX = 16 * 1024
 _NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 _ROLES = frozenset({"developer", "system", "user", "assistant", "tool", "function"})
+_PLAIN = ("user", "assistant", "system", "developer")
 _AUDIO_FORMATS = ("wav", "mp3", "flac", "ogg", "opus", "aac", "m4a", "webm", "pcm16")
 
 
@@ -43,6 +44,11 @@ def message(value: Any, param: str) -> None:
         raise errors.InvalidType(
             f"'{param}.content' must be a string or an array of parts.", param=f"{param}.content"
         )
+
+
+def is_plain(value: Any) -> bool:
+    """A message of text alone."""
+    return type(value) is dict and value.get("role") in _PLAIN and type(value.get("content")) is str
 
 
 def links_of(messages: list[dict[str, Any]]) -> tuple[Link, ...]:

@@ -16,7 +16,6 @@ from control.gateway.media import Link
 # A string token, and the colon after it if it names a member. Possessive: no backtracking.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+(:?)', re.DOTALL)
 _SPACE_BEFORE_COLON = re.compile(rb'"\s+:')
-_NESTED = (dict, list)
 _INPUT_BYTES_PER_TOKEN = 3
 _INPUT_MARGIN_RATIO = 1.1
 _GENERATING = frozenset({"chat.completions", "completions"})
@@ -144,23 +143,24 @@ def _decode(raw: bytes) -> dict[str, Any]:
 
 def _measure(body: dict[str, Any], depth_max: int) -> tuple[int, int, int]:
     """Members, depth and bytes of text, without recursion: bodies are hostile."""
-    count = text = depth = 0
-    level: list[Any] = [body]
+    count, depth, text = len(body), 1, 0
+    level: list[Any] = [body.values()]
     while level and depth <= depth_max:
-        depth += 1
         below: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                count += len(value)
-                value = value.values()
-            for child in value:
-                if isinstance(child, str):
+        for values in level:
+            for child in values:
+                kind = type(child)
+                if kind is str:
                     text += len(child) if child.isascii() else len(child.encode())
-                elif isinstance(child, _NESTED):
+                elif kind is dict:
+                    count += len(child)
+                    below.append(child.values())
+                elif kind is list:
                     below.append(child)
-                elif type(child) is int:
+                elif kind is int:
                     text += _INPUT_BYTES_PER_TOKEN  # a token id, at most
         level = below
+        depth += bool(level)
     return count, depth, text
 
 

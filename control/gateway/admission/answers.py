@@ -15,10 +15,15 @@ _RATES: dict[str, tuple[str, type[Refusal]]] = {
     "address_requests_per_minute": ("requests per min (RPM)", errors.RateLimited),
 }
 _BUCKETS = ("calls_per_second", "tokens_per_second")  # of routes and deployments
-_HEADERS = {
-    "requests_per_minute": b"requests",
-    "input_tokens_per_minute": b"tokens",
-    "output_tokens_per_minute": b"tokens",
+Names = tuple[bytes, bytes, bytes]  # of the headers with a limit, what remains, when it is full
+_REQUESTS, _TOKENS = (
+    (b"x-ratelimit-limit-" + of, b"x-ratelimit-remaining-" + of, b"x-ratelimit-reset-" + of)
+    for of in (b"requests", b"tokens")
+)
+_HEADERS: dict[str, Names] = {
+    "requests_per_minute": _REQUESTS,
+    "input_tokens_per_minute": _TOKENS,
+    "output_tokens_per_minute": _TOKENS,
 }
 
 
@@ -60,22 +65,17 @@ def slow_down(refused: Refused, route: str) -> Refusal:
 
 def ratelimit_headers(levels: tuple[Level, ...]) -> Headers:
     """Of requests and of tokens, each of the limit that has least left."""
-    tightest: dict[bytes, Level] = {}
+    tightest: dict[Names, Level] = {}
     for level in levels:
-        resource = _HEADERS.get(level.check.limit)
-        if resource and (
-            resource not in tightest or level.remaining < tightest[resource].remaining
-        ):
-            tightest[resource] = level
-    return tuple(
-        header
-        for resource, level in tightest.items()
-        for header in (
-            (b"x-ratelimit-limit-" + resource, b"%d" % level.check.units),
-            (b"x-ratelimit-remaining-" + resource, b"%d" % max(level.remaining, 0)),
-            (b"x-ratelimit-reset-" + resource, duration_text(level.reset_seconds).encode()),
-        )
-    )
+        names = _HEADERS.get(level.check.limit)
+        if names and (names not in tightest or level.remaining < tightest[names].remaining):
+            tightest[names] = level
+    headers: list[tuple[bytes, bytes]] = []
+    for (limit, remaining, reset), level in tightest.items():
+        headers.append((limit, b"%d" % level.check.units))
+        headers.append((remaining, b"%d" % max(level.remaining, 0)))
+        headers.append((reset, duration_text(level.reset_seconds).encode()))
+    return tuple(headers)
 
 
 _PERSONS = {"u": "one end user of ", "a": "one client address of "}

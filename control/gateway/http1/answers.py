@@ -35,10 +35,7 @@ def streamed(status: int, own: bytes, headers: Headers, *, chunked: bool) -> byt
 
 
 def lines(headers: Headers) -> bytes:
-    text = b""
-    for pair in headers:
-        text += b"%b: %b\r\n" % pair
-    return text
+    return b"".join([b"%b: %b\r\n" % pair for pair in headers])
 
 
 def too_large(what: str, bytes_max: int) -> errors.Refusal:

@@ -1,7 +1,6 @@
 """Knowing a request's head again: a client sends the same one with each, but for the length."""
 
 import re
-from typing import Any
 
 _LENGTH = re.compile(rb"\r\ncontent-length: ?(\d{1,9})\r\n", re.IGNORECASE)
 _HEAD_BYTES_MAX = 4096  # kept for as long as the connection is
@@ -17,7 +16,7 @@ class Head:
         self.target = b""
         self.path = ""  # without the query
         self.headers: dict[bytes, bytes] = {}
-        self.kept: Any = None  # what the app has read out of it
+        self.kept: str | None = None  # what the app has made of it, to have it next time
 
 
 class Known:
