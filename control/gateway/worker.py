@@ -138,7 +138,7 @@ class Worker:
             **{f'waiting{{priority="{name}"}}': count for name, count in waiting.items()},
             "connections": len(self._listener.connections),
             "snapshot_age_seconds": gateway.snapshot_age_seconds() or 0.0,
-            "counters_shared": int(self._shared.counters.shared),
+            **self._shared.counters.gauges(),
             "ejected_replicas": self._shared.replicas.ejected(),
             "workers": 1,
         }

@@ -101,6 +101,9 @@ class Counters:
             at = self._clock()
             self._tats = {name: tat for name, tat in self._tats.items() if tat > at}
 
+    def gauges(self) -> dict[str, int]:
+        return {"counters_shared": int(self.shared), "counters_degraded": int(not self.shared)}
+
     def close(self) -> None:
         if self.shared:
             self._exchange.give_up()

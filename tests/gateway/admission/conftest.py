@@ -1,10 +1,21 @@
-"""Two gateways that count together in a real Valkey, and one engine behind both."""
+"""Gateways that count together in a real Valkey, and one engine behind them."""
 
-from collections.abc import AsyncIterator
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+import redis
 from django.conf import settings
 
+from control.management.local.account import server_account
+from control.management.local.death import dies_with_us
+from control.management.local.ports import free_port
+from control.management.local.valkey import Valkey
 from tests.gateway.place import Place, replica
 from tests.gateway.upstream import Upstream, answered
 
@@ -29,3 +40,47 @@ async def engine(gateways) -> AsyncIterator[Upstream]:
         place.know_replicas(replica(1, port))
     yield engine
     await engine.stop()
+
+
+class OwnValkey:
+    """One that a test may stop, freeze or make read-only: nobody else counts in it."""
+
+    def __init__(self, place: Path) -> None:
+        place.chmod(0o711)  # the server's account passes through
+        self._server = Valkey(place, free_port(), server_account(), throwaway=True)
+        self._server.prepare()
+        self.url = self._server.url + "/3"
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._server.argv(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=dies_with_us(signal.SIGTERM),
+            **self._server.popen,
+        )
+        until = time.monotonic() + 30  # a hang guard
+        while not self._server.ready():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """All that it held is lost."""
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def client(self) -> redis.Redis:
+        return redis.Redis.from_url(self.url, decode_responses=True)
+
+
+@pytest.fixture
+def own_valkey() -> Iterator[OwnValkey]:
+    place = Path(tempfile.mkdtemp(prefix="weir-test-"))
+    own = OwnValkey(place)
+    own.start()
+    yield own
+    own.stop()
+    shutil.rmtree(place, ignore_errors=True)
