@@ -90,6 +90,11 @@ class Attempt:
         sending = self._sending
         return self.reached or self._resent or sending is not None and sending.upstream is not None
 
+    def is_cut_short(self, outcome: Outcome) -> bool:
+        """The engine that began to answer did not come to its end."""
+        whole = outcome in (Outcome.COMPLETE, Outcome.INCOMPLETE)
+        return not whole or self._continued is not None or self.answer.cut
+
     def abort(self) -> None:
         """Close the engine's connection at once, so that it stops generating."""
         if self._over:

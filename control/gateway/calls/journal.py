@@ -2,11 +2,14 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 from control.gateway import trace_context, tracing
 from control.gateway.calls.attempt import Attempt, Tokens
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.request import Request
 from control.gateway.outbox import OnWritten
+from control.gateway.routing import caching
 from control.gateway.routing.rules import Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks
@@ -14,7 +17,7 @@ from control.gateway.tracing import Marks, Seen
 from control.gateway.wire import Ask
 from control.metering import spool
 from control.routes.snapshot import RouteInfo
-from control.states import Outcome, Priority
+from control.states import Outcome, Priority, TokensSource
 from control.telemetry.traces import Trace, Try
 
 _FINISH_REASON_MAX = 32
@@ -152,6 +155,8 @@ class Journal:
     def closed(self, attempt: Attempt, ending: Ending, tokens: Tokens) -> None:
         """All that `opened` said too, so that an event can be made of it alone."""
         usage, source = tokens
+        if self._ask.stream and usage.input and attempt.answer:
+            usage = self._with_cached(attempt, usage, ending.outcome)
         identity, info = self._identity, attempt.live.info
         if self._ask.stream:
             delivered = min(ending.delivered_tokens, usage.output)
@@ -188,6 +193,17 @@ class Journal:
         )
         self._shared.outbox.add(close)
         self._count(ending, usage)
+
+    def _with_cached(self, attempt: Attempt, usage: chunks.Usage, outcome: Outcome) -> chunks.Usage:
+        """An engine says at the end what was cached, if it comes to that."""
+        now = self._shared.clock.now()
+        if usage.cached:
+            attempt.live.cache_hits.saw(usage.cached, usage.input, now)
+        elif not attempt.answer.tells_cached and attempt.is_cut_short(outcome):
+            self.cached_source = TokensSource.ESTIMATED
+            cached = caching.estimated(usage.input, attempt.live.cache_hits.ratio(now))
+            return msgspec.structs.replace(usage, cached=cached)
+        return usage
 
     def _why_kept(self, ending: Ending) -> str:
         received_at, first = self._received_at, ending.first_token_at

@@ -16,6 +16,7 @@ class Said(msgspec.Struct, frozen=True):
     waiting: int = 0
     kv_cache_ratio: float = 0.0
     prompt_tokens_per_second: float | None = None
+    cached_prompt_tokens_per_second: float | None = None
     generation_tokens_per_second: float | None = None
     iterations_per_second: float | None = None
     preemptions_per_second: float | None = None

@@ -74,6 +74,8 @@ class Telemetry:
             live.engine = EngineLoad(
                 said.running, said.waiting, said.kv_cache_ratio, at, live.in_flight_at(at)
             )
+            cached = said.cached_prompt_tokens_per_second or 0.0
+            live.cache_hits.saw(cached, said.prompt_tokens_per_second or 0.0, at)
             self._on_said(live, said, at)
 
 

@@ -1,11 +1,13 @@
 """Chunks of our own making, each like the last one that the engine sent (pure)."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from control.gateway.streams import ids
 from control.gateway.streams.chunks import Usage
+from control.gateway.streams.sse import event_of
 
 
 def usage_chunk(last: bytes, usage: bytes) -> bytes:
@@ -24,6 +26,13 @@ def usage_text(usage: Usage) -> bytes:
             "completion_tokens": usage.output,
         }
     )
+
+
+def text_events(
+    last: bytes, texts: Iterable[tuple[int, str]], finish_reason: str | None = None
+) -> list[bytes]:
+    """An event for each of those choices."""
+    return [event_of(text_chunk(last, index, text, finish_reason)) for index, text in texts]
 
 
 def text_chunk(last: bytes, index: int, text: str, finish_reason: str | None = None) -> bytes:

@@ -134,12 +134,17 @@ class Reader:
 
     def end_early(self, finish_reason: str, ended: frozenset[int]) -> list[Piece]:
         """The end of a stream that is not shown any further; `ended` are choices seen to end."""
-        self.done = True
-        last, left = self._last_chunk, [i for i in range(self._choices) if i not in ended]
-        ends = [event_of(made.text_chunk(last, index, "", finish_reason)) for index in left]
+        self.done = self.cut = True
+        left = [(index, "") for index in range(self._choices) if index not in ended]
+        ends = made.text_events(self._last_chunk, left, finish_reason)
         if self._include_usage and self._usage_raw:
-            ends.append(event_of(made.usage_chunk(last, self._usage_text())))
+            ends.append(event_of(made.usage_chunk(self._last_chunk, self._usage_text())))
         return [Piece(data, content=True) for data in (*ends, DONE)]
+
+    @property
+    def tells_cached(self) -> bool:
+        """Whether its last usage says what was cached; engines say it at the very end."""
+        return b'"cached_tokens"' in bytes(self._usage_raw)
 
     @property
     def holds_back(self) -> bool:
@@ -282,19 +287,13 @@ class Reader:
         return event.raw[:start] + data + event.raw[end:]
 
     def _ending(self, done: bytes) -> list[Piece]:
-        ending = self._held_back() if self._watch is not None else []
+        held_back = self._watch.left() if self._watch is not None else ()
+        ending = made.text_events(self._last_chunk, held_back)
         usage = self._usage_event
         if usage is None and self._include_usage and self._usage_raw and self._last_chunk:
             usage = event_of(made.usage_chunk(self._last_chunk, self._usage_text()))
         ending += [usage, done] if usage else [done]
         return [Piece(data, content=True) for data in ending]
-
-    def _held_back(self) -> list[bytes]:
-        """Of choices that end without a finish: it was no stop word after all."""
-        return [
-            event_of(made.text_chunk(self._last_chunk, index, text))
-            for index, text in self._watch.left()
-        ]
 
     def _usage_text(self) -> bytes:
         return made.usage_text(self.usage()) if self._per_choice else bytes(self._usage_raw)
