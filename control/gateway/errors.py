@@ -187,6 +187,12 @@ class EngineBusy(Overloaded):
     """Its own queue is full: who tries elsewhere must not fill the next one."""
 
 
+class UsageBacklog(_Unavailable):
+    """What calls use can be written down no more: then nothing may be begun."""
+
+    code = "usage_backlog_full"
+
+
 class ModelLoading(_Unavailable):
     code = "model_loading"
 

@@ -73,6 +73,10 @@ class Limits:
     drain_seconds: float = 30
     refused_flush_seconds: float = 5
 
+    spool_bytes: int = 1024 * MIB  # of all processes; beyond it no call begins
+    spool_events: int = 2_000_000
+    usage_backlog_retry_seconds: float = 30
+
     slow_first_token_seconds: float = 5  # calls slower than these leave a trace
     slow_call_seconds: float = 60
     refused_traces_per_second: int = 5  # of one process

@@ -22,7 +22,7 @@ from control.gateway.metrics import Bounds, Tally
 from control.gateway.reports import PIPE_BYTES, Report, merged
 from control.gateway.worker import spool_folder
 from control.metering.backlog import Batch
-from control.metering.ingest import Shipped, ship
+from control.metering.ingest import Shipped, left, ship
 from control.metering.traces import kept_calls
 from control.telemetry.messages import GatewaySample
 from control.telemetry.otlp import Exporter
@@ -176,6 +176,7 @@ class Parent:
             self._left, self._database_away = shipped.left, False
         except (DatabaseError, OSError) as error:
             self._database_away = isinstance(error, DatabaseError)
+            self._left = left(self._spool)
             log.warning("usage waits in the spool: %s", type(error).__name__)
         except Exception:
             log.exception("the spool could not be shipped")

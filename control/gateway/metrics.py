@@ -62,6 +62,7 @@ _HELP = {
     "counters_degraded": ("gauge", "Processes that count limits alone, each with its share."),
     "ejected_replicas": ("gauge", "Replicas this gateway does not reach."),
     "spool_events": ("gauge", "Records written and not yet shipped."),
+    "spool_full": ("gauge", "Processes that begin no call since usage cannot be shipped."),
     "workers": ("gauge", "Gateway processes that serve."),
 }
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')

@@ -162,7 +162,7 @@ class Gateway:
     def _begin_call(self, endpoint: str, request: Request, connection: Connection) -> None:
         world, limits, identity = self._known(), self.shared.limits, request.identity
         if self.draining or not self.shared.spool.has_room:
-            raise errors.Overloaded("This gateway takes no new calls.", wait_seconds=1)
+            raise self._takes_none()
         ask = wire.parse(
             endpoint,
             encoding.body_of(request, limits.decoded_bytes),
@@ -223,18 +223,26 @@ class Gateway:
         routes = self._world.routes.routes.values() if self._world else ()
         ready = sum(shared.replicas.can_serve(route) for route in routes)
         too_old = age is None or age > shared.limits.snapshot_age_seconds_max
-        good = ready > 0 and not too_old and not self.draining
+        good = ready > 0 and not too_old and not self.draining and shared.spool.has_room
         body = {
             "ready": good,
             "draining": self.draining,
             "routes": len(routes),
             "routes_ready": ready,
             "snapshot_age_seconds": age,
+            "spool": "open" if shared.spool.has_room else "full",
             "counters": "shared" if shared.counters.shared else "local",
         }
         connection.respond(200 if good else 503, msgspec.json.encode(body))
 
     # --- inside ---
+
+    def _takes_none(self) -> Refusal:
+        if self.draining:
+            return errors.Overloaded("This gateway takes no new calls.", wait_seconds=1)
+        wait = self.shared.limits.usage_backlog_retry_seconds
+        text = "Usage cannot be recorded until the database is back. Please try again later."
+        return errors.UsageBacklog(text, wait_seconds=wait)
 
     def _known(self) -> World:
         if self.shared.clock.now() < self._good_until and self._replicas_known and self._world:

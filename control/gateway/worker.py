@@ -20,7 +20,7 @@ from control.gateway.serve import Gateway
 from control.gateway.shared import Clock, shared
 from control.gateway.snapshot import Keeper, Known
 from control.gateway.sweep import sweep
-from control.metering.spool import SpoolWriter
+from control.metering.spool import Bounds, SpoolWriter
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,8 @@ class Worker:
         self._close()
 
     def _build(self) -> None:
-        spool = SpoolWriter(spool_folder(self._place.home), self._place.owner)
+        bounds = Bounds(self._limits.spool_bytes, self._limits.spool_events)
+        spool = SpoolWriter(spool_folder(self._place.home), self._place.owner, bounds=bounds)
         self._shared = shared(
             redis_url=self._place.redis_url,
             processes=self._place.processes,
@@ -140,6 +141,7 @@ class Worker:
             "snapshot_age_seconds": gateway.snapshot_age_seconds() or 0.0,
             **self._shared.counters.gauges(),
             "ejected_replicas": self._shared.replicas.ejected(),
+            "spool_full": 0 if self._shared.spool.has_room else 1,
             "workers": 1,
         }
         self._reporter.tell(tally, gateway.snapshot_age_seconds())

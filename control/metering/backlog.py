@@ -2,13 +2,12 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from control.metering.segments import Line, read_lines, segments, sync_folder
+from control.metering.segments import Line, lines_from, read_lines, segments, sync_folder
 from control.metering.spool import Close, Open, Progress, Refused, record_of
 from control.states import Outcome, TokensSource
 
@@ -170,13 +169,9 @@ def forget(folder: Path, batch: Batch) -> None:
 
 def lines_left(folder: Path) -> int:
     """Whole lines behind the position."""
-    return sum(1 for _ in _unread(folder))
-
-
-def _unread(folder: Path) -> Iterator[Line]:
     position = remembered(folder)
-    for path in segments(folder):
-        if int(path.stem) >= position.segment:
-            same = int(path.stem) == position.segment
-            with contextlib.suppress(FileNotFoundError):
-                yield from read_lines(path, position.offset if same else 0)
+    return sum(
+        lines_from(path, position.offset if int(path.stem) == position.segment else 0)
+        for path in segments(folder)
+        if int(path.stem) >= position.segment
+    )

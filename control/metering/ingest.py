@@ -84,6 +84,11 @@ def ship(
     return total
 
 
+def left(directory: Path) -> int:
+    """Lines of all owners that are not stored; also while the database is away."""
+    return sum(backlog.lines_left(Path(directory) / owner) for owner in owners(directory))
+
+
 def _ship_owner(folder: Path, is_live: bool, at: datetime, watching: tuple[Step, Tell]) -> Shipped:
     if is_live:
         return _ship_batches(folder, True, at, watching)

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import os
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 CLAIM_TRIES = 100
 CLAIM_RETRY_SECONDS = 0.05
+BLOCK_BYTES = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024
 
 
@@ -49,6 +51,38 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[Line]:
             offset += len(raw)
             if raw.strip():
                 yield Line(offset, raw)
+
+
+def bytes_in_all(directory: Path) -> int:
+    return sum(bytes_in(Path(directory) / owner) for owner in owners(directory))
+
+
+def lines_in_all(directory: Path) -> int:
+    """Of all owners: what is shipped of the oldest segments is still among them."""
+    return sum(
+        lines_from(path, 0)
+        for owner in owners(directory)
+        for path in segments(Path(directory) / owner)
+    )
+
+
+def lines_from(path: Path, offset: int) -> int:
+    """Ends of lines behind an offset. A segment that has not grown is not read again."""
+    try:
+        return _ends_of_lines(path, offset, path.stat().st_size)
+    except FileNotFoundError:  # stored, and deleted by the shipper
+        return 0
+
+
+@functools.lru_cache(maxsize=4096)
+def _ends_of_lines(path: Path, offset: int, size: int) -> int:
+    count, left = 0, size - offset
+    with path.open("rb") as file:
+        file.seek(offset)
+        while left > 0 and (block := file.read(min(left, BLOCK_BYTES))):
+            count += block.count(b"\n")
+            left -= len(block)
+    return count
 
 
 def sync_folder(folder: Path) -> None:

@@ -5,17 +5,27 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from control.metering.segments import LINE_BYTES_MAX, bytes_in, claim, segments, sync_folder
+from control.metering.segments import (
+    LINE_BYTES_MAX,
+    bytes_in_all,
+    claim,
+    lines_in_all,
+    segments,
+    sync_folder,
+)
 from control.telemetry.traces import Trace, Try
 
 SEGMENT_BYTES_MAX = 8 * 1024 * 1024
 SEGMENT_SECONDS_MAX = 60.0
 SPOOL_BYTES_MAX = 1024 * 1024 * 1024
+SPOOL_EVENTS_MAX = 2_000_000
+SPOOL_BYTES_UNCOUNTED = 64 * 1024 * 1024  # so few hold no two million lines
 SYNC_GROUP_SECONDS = 0.015  # with the fsync itself a record is on the disk within about 20 ms
 SYNC_RETRY_SECONDS = 1.0
 MEASURE_SECONDS = 1.0
@@ -136,11 +146,30 @@ class SpoolClosed(Exception):
     """A record came after close(): whoever stops the gateway must let calls end first."""
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """What all owners' spools together may hold before new calls are refused."""
+
+    bytes: int = SPOOL_BYTES_MAX
+    events: int = SPOOL_EVENTS_MAX
+    bytes_uncounted: int = SPOOL_BYTES_UNCOUNTED
+
+    def leave_room(self, directory: Path) -> bool:
+        used = bytes_in_all(directory)
+        if used < min(self.bytes_uncounted, self.bytes):
+            return True
+        return used < self.bytes and lines_in_all(directory) < self.events
+
+
+BOUNDS = Bounds()
+
+
 class SpoolWriter:
     """Appends from any thread; a thread of its own fsyncs what was written.
 
-    `has_room` turns False when the shipper has not kept up for SPOOL_BYTES_MAX: admit nothing
-    new then. Calls already admitted are written all the same, for they must end in an event.
+    `has_room` turns False when the shipper has not kept up and the spools of all owners together
+    have reached a bound: admit nothing new then. Calls already admitted are written all the
+    same, for they must end in an event.
     """
 
     def __init__(
@@ -149,13 +178,13 @@ class SpoolWriter:
         owner: str,
         *,
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
-        spool_bytes_max: int = SPOOL_BYTES_MAX,
+        bounds: Bounds = BOUNDS,
         clock: Callable[[], float] = time.monotonic,
     ):
         self.folder = Path(directory) / owner
         self.has_room = True
         self._segment_bytes_max = segment_bytes_max
-        self._spool_bytes_max = spool_bytes_max
+        self._bounds = bounds
         self._clock = clock
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -264,4 +293,4 @@ class SpoolWriter:
             sync_folder(self.folder.parent)
         if self._clock() >= self._measure_at:
             self._measure_at = self._clock() + MEASURE_SECONDS
-            self.has_room = bytes_in(self.folder) < self._spool_bytes_max
+            self.has_room = self._bounds.leave_room(self.folder.parent)

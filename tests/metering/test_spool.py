@@ -8,8 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from control.metering.backlog import Remembered, lines_left, remember
 from control.metering.segments import LINE_BYTES_MAX, OwnerTaken, owners, read_lines, segments
-from control.metering.spool import Progress, Refused, SpoolClosed, SpoolWriter, line_of, record_of
+from control.metering.spool import (
+    Bounds,
+    Progress,
+    Refused,
+    SpoolClosed,
+    SpoolWriter,
+    line_of,
+    record_of,
+)
 
 
 def progress(number: int) -> Progress:
@@ -110,7 +119,7 @@ def test_nothing_is_taken_after_close(tmp_path):
 
 
 def test_a_spool_nobody_ships_runs_out_of_room_but_still_ends_admitted_calls(tmp_path):
-    writer = SpoolWriter(tmp_path, "gw-1", spool_bytes_max=100, segment_bytes_max=50)
+    writer = SpoolWriter(tmp_path, "gw-1", bounds=Bounds(bytes=100), segment_bytes_max=50)
     assert writer.has_room
     writer.append(progress(1))
     writer.append(progress(2))
@@ -161,3 +170,34 @@ def test_two_processes_never_write_under_one_name(tmp_path, monkeypatch):
         SpoolWriter(tmp_path, "gw-1")
     writer.close()
     SpoolWriter(tmp_path, "gw-1").close()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "room"),
+    [
+        (Bounds(), True),
+        (Bounds(bytes=1), False),
+        (Bounds(events=7), True),  # so few bytes are not counted
+        (Bounds(events=6, bytes_uncounted=1), False),
+        (Bounds(events=7, bytes_uncounted=1), True),
+    ],
+)
+def test_the_spools_of_all_owners_are_bounded_together(tmp_path, bounds, room):
+    for owner in ("gw-1", "gw-2"):
+        writer = SpoolWriter(tmp_path, owner, segment_bytes_max=100)
+        for number in range(3):
+            writer.append(progress(number))
+        writer.close()
+    assert bounds.leave_room(tmp_path) is room
+
+
+def test_lines_behind_the_shipped_position_are_counted_as_they_come(tmp_path):
+    writer = SpoolWriter(tmp_path, "gw-1")
+    for number in range(5):
+        writer.append(progress(number))
+        assert lines_left(tmp_path / "gw-1") == number + 1
+    [path] = segments(tmp_path / "gw-1")
+    second = list(read_lines(path))[1]
+    remember(tmp_path / "gw-1", Remembered(int(path.stem), second.offset_after))
+    assert lines_left(tmp_path / "gw-1") == 3
+    writer.close()
