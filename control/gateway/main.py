@@ -58,7 +58,7 @@ class Parent:
         self,
         *,
         worker_argv: list[str],
-        processes: int,
+        sockets: list[socket.socket],
         home: Path,
         metrics_port: int,
         drain_seconds: float,
@@ -66,7 +66,8 @@ class Parent:
     ) -> None:
         self._argv = worker_argv
         self._spool = spool_folder(home)
-        self._children = [Child(number) for number in range(processes)]
+        self._sockets = sockets
+        self._children = [Child(number) for number in range(len(sockets))]
         self._metrics_port = metrics_port
         self._drain_seconds = drain_seconds
         self._stopping = threading.Event()
@@ -115,8 +116,10 @@ class Parent:
         host = socket.gethostname().split(".")[0]
         number, at_ms = child.number, int(time.time() * 1000)
         child.owner = f"{host}-{os.getpid()}-{number}-{at_ms}"
+        listener = self._sockets[number].fileno()
         child.process = subprocess.Popen(
-            [*self._argv, "--owner", child.owner],
+            [*self._argv, "--owner", child.owner, "--listener", str(listener)],
+            pass_fds=(listener,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             pipesize=PIPE_BYTES,
@@ -149,6 +152,9 @@ class Parent:
                     child.report = merged(child.report, line)
 
     def _stop_workers(self) -> None:
+        # Each worker is the last to hold its socket then, and accepts what waits in its queue.
+        for one in self._sockets:
+            one.close()
         running = [child.process for child in self._children if child.process]
         for process in running:
             process.terminate()

@@ -161,8 +161,8 @@ class Gateway:
 
     def _begin_call(self, endpoint: str, request: Request, connection: Connection) -> None:
         world, limits, identity = self._known(), self.shared.limits, request.identity
-        if self.draining or not self.shared.spool.has_room:
-            raise self._takes_none()
+        if not self.shared.spool.has_room:
+            raise self._backlog_full()
         ask = wire.parse(
             endpoint,
             encoding.body_of(request, limits.decoded_bytes),
@@ -237,9 +237,7 @@ class Gateway:
 
     # --- inside ---
 
-    def _takes_none(self) -> Refusal:
-        if self.draining:
-            return errors.Overloaded("This gateway takes no new calls.", wait_seconds=1)
+    def _backlog_full(self) -> Refusal:
         wait = self.shared.limits.usage_backlog_retry_seconds
         text = "Usage cannot be recorded until the database is back. Please try again later."
         return errors.UsageBacklog(text, wait_seconds=wait)

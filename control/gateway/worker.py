@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 _PR_SET_PDEATHSIG = 1
 _TICK_SECONDS = 1.0
 _DRAIN_LOOK_SECONDS = 0.05
+_FRESH_LOOKS = 20  # for what a connection that was just let in asks
 _GARBAGE_OBJECTS = 20_000  # a call leaves about a hundred, most of them freed at once
 
 
@@ -35,8 +37,7 @@ class Place:
     """Where a worker serves, and what it serves from."""
 
     owner: str
-    bind: str
-    port: int
+    listener: int  # file number of the socket to accept from
     processes: int
     database_url: str
     redis_url: str
@@ -73,7 +74,7 @@ class Worker:
         # One that is started again beside others would refuse its share of calls till it knows.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._knows.wait(), self._limits.first_snapshot_seconds)
-        await self._listener.listen(self._place.bind, self._place.port)
+        await self._listener.listen(socket.socket(fileno=self._place.listener))
         ticking = loop.create_task(self._tick_forever())
         await stopping.wait()
         await self._drain()
@@ -147,11 +148,13 @@ class Worker:
         self._reporter.tell(tally, gateway.snapshot_age_seconds())
 
     async def _drain(self) -> None:
-        """Answer what has begun; new connections already go to other processes."""
+        """Answer what has begun, and who was let in; new ones go to other processes."""
         self._gateway.draining = True
+        await self._listener.accept_waiting()
         self._listener.stop_listening()
-        for _ in range(int(self._limits.drain_seconds / _DRAIN_LOOK_SECONDS)):
-            if not self._shared.calls:
+        for look in range(int(self._limits.drain_seconds / _DRAIN_LOOK_SECONDS)):
+            asking = look < _FRESH_LOOKS and self._listener.has_fresh()
+            if not self._shared.calls and not asking:
                 break
             await asyncio.sleep(_DRAIN_LOOK_SECONDS)
         for call in tuple(self._shared.calls):

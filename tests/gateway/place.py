@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
+from control.gateway import sockets
 from control.gateway.http1.listener import Listener
 from control.gateway.limits import Limits
 from control.gateway.serve import Gateway
@@ -124,7 +125,7 @@ class Place:
         self.gateway.know_replicas(Replicas(FORMAT, 1, replicas), keys or {})
 
     async def __aenter__(self) -> "Place":
-        self.port = await self.listener.listen("127.0.0.1", 0)
+        self.port = await self.listener.listen(sockets.listening("127.0.0.1", 0, 1)[0])
         self.url = f"http://127.0.0.1:{self.port}"
         self._sweeping = asyncio.create_task(self._sweep_fast())
         return self

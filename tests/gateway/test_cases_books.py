@@ -10,7 +10,7 @@ from django.db import connection
 from control.models import AuditEntry, UsageEvent
 from control.states import Outcome
 from tests.gateway.place import KEY, chat
-from tests.gateway.test_processes import Running, engine, key, until  # noqa: F401 - fixtures
+from tests.gateway.running import Running, until
 from tests.gateway.upstream import answered, streamed
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,7 +45,7 @@ def test_m04_calls_that_ended_are_stored_however_the_gateway_stops(
     environment,
     key,
     engine,
-    number,  # noqa: F811
+    number,
 ):
     running = Running(environment)
     until(lambda: running.status() == 200, "the gateway is ready")
@@ -77,7 +77,7 @@ def test_m04_calls_that_ended_are_stored_however_the_gateway_stops(
     assert sum(stored().values()) == CALLS + 8
 
 
-def test_m04_a_database_that_is_away_loses_nothing(environment, key, engine):  # noqa: F811
+def test_m04_a_database_that_is_away_loses_nothing(environment, key, engine):
     """Whoever ships waits for it; calls go on meanwhile, and each is stored once after."""
     running = Running(environment)
     try:
@@ -103,7 +103,7 @@ def test_m04_a_database_that_is_away_loses_nothing(environment, key, engine):  #
     assert stored()["complete"] == 20
 
 
-def test_a_full_spool_refuses_new_calls_by_name_and_says_so(environment, key, engine):  # noqa: F811
+def test_a_full_spool_refuses_new_calls_by_name_and_says_so(environment, key, engine):
     engine.play(answered())
     running = Running({**environment, "WEIR_GATEWAY_LIMITS": '{"spool_bytes": 1}'})
     try:

@@ -2,140 +2,33 @@
 
 import json
 import os
-import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import httpx
-import psutil
 import pytest
 from django.conf import settings
 from django.db import transaction
 
-from control.management.local.ports import free_port
 from control.models import (
     CallTrace,
-    CatalogModel,
-    Deployment,
     Key,
-    Project,
     Quota,
     RefusalCount,
     Replica,
-    Route,
     SnapshotPart,
-    Target,
-    Tenant,
     UsageEvent,
-    Version,
 )
-from control.models.sealing import digest_of, seal
-from control.routes import compiler
 from control.states import KeyState, Part
 from control.telemetry.store import Store
 from tests.gateway.place import KEY, chat
-from tests.gateway.serving import Serving
+from tests.gateway.running import HANG_SECONDS, Running, build_all, until
 from tests.gateway.upstream import answered, error, streamed
 from tests.telemetry.collector import Collector
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-HANG_SECONDS = 30
-
-
-def until(holds: Callable[[], object], what: str) -> object:
-    deadline = time.monotonic() + HANG_SECONDS
-    while not (found := holds()):
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.02)
-    return found
-
-
-def build_all() -> None:
-    for part in Part:
-        compiler.build(part, at=datetime.now(UTC))
-
-
-@pytest.fixture
-def engine() -> Iterator[Serving]:
-    with Serving(answered("fine", 7, 3)) as serving:
-        yield serving
-
-
-@pytest.fixture
-def key(transactional_db, engine) -> Key:
-    """A tenant with a key, a route to one ready replica, and the snapshot of all that."""
-    shutil.rmtree(settings.WEIR_HOME / "snapshot", ignore_errors=True)  # of another test
-    tenant = Tenant.objects.create(name="acme")
-    project = Project.objects.create(tenant=tenant, name="default")
-    key = Key.objects.create(
-        tenant=tenant, project=project, name="ci", shown="wei…kkkk", digest=digest_of(KEY)
-    )
-    model = CatalogModel.objects.create(name="m")
-    version = Version.objects.create(model=model, name="v1", engine={"kind": "stub"})
-    deployment = Deployment.objects.create(name="d", version=version)
-    route = Route.objects.create(name="chat")
-    Target.objects.create(route=route, deployment=deployment)
-    Replica.objects.create(
-        deployment=deployment,
-        version=version,
-        generation=1,
-        state="ready",
-        host="127.0.0.1",
-        port=engine.port,
-        slots=8,
-        engine_key=seal("engine-secret"),
-    )
-    for part in Part:
-        SnapshotPart.raise_version(part)
-    build_all()
-    return key
-
-
-class Running:
-    def __init__(self, environment: dict[str, str], processes: int = 1) -> None:
-        self.port, self.metrics_port = free_port(), free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        # A connection for each request, so that all workers are met; the client is made once.
-        alone = httpx.Limits(max_keepalive_connections=0)
-        self.client = httpx.Client(base_url=self.url, timeout=HANG_SECONDS, limits=alone)
-        self.process = subprocess.Popen(
-            [sys.executable, str(settings.BASE_DIR / "manage.py"), "gateway"],
-            env={
-                "WEIR_GATEWAY_LIMITS": '{"cold_start_seconds": 1}',
-                **environment,
-                "WEIR_GATEWAY_PORT": str(self.port),
-                "WEIR_METRICS_PORT": str(self.metrics_port),
-                "WEIR_GATEWAY_PROCESSES": str(processes),
-            },
-        )
-
-    def workers(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children()
-
-    def status(self, path: str = "/ready") -> int | None:
-        try:
-            return self.client.get(path).status_code
-        except httpx.HTTPError:
-            return None
-
-    def post(self, body: dict, key: str = KEY) -> httpx.Response:
-        headers = {"authorization": f"Bearer {key}"}
-        return self.client.post("/v1/chat/completions", json=body, headers=headers)
-
-    def metrics(self) -> str:
-        return self.client.get(f"http://127.0.0.1:{self.metrics_port}/metrics").text
-
-    def stop(self) -> int:
-        self.process.terminate()
-        status = self.process.wait(HANG_SECONDS)
-        self.client.close()
-        return status
 
 
 @pytest.fixture

@@ -1,10 +1,14 @@
 """The listening socket of one gateway process, and the connections that came through it."""
 
 import asyncio
+import select
+import socket
 
 from control.gateway.http1.app import App
 from control.gateway.http1.server import Connection
 from control.gateway.limits import Limits
+
+_TURNS_MAX = 1000  # of the loop, for those that wait to be accepted
 
 
 class Listener:
@@ -15,29 +19,39 @@ class Listener:
         self._app = app
         self._limits = limits
         self._listening: asyncio.Server | None = None
+        self._socket: socket.socket | None = None
 
-    async def listen(self, host: str, port: int) -> int:
-        """Returns the port, which differs if 0 was asked for."""
+    async def listen(self, at: socket.socket) -> int:
+        """Returns the port."""
         loop = asyncio.get_running_loop()
+        self._socket = at
         self._listening = await loop.create_server(
-            lambda: Connection(self._app, self._limits, self.connections),
-            host,
-            port,
-            backlog=4096,
-            reuse_port=True,
+            lambda: Connection(self._app, self._limits, self.connections), sock=at, backlog=4096
         )
-        return self._listening.sockets[0].getsockname()[1]
+        return at.getsockname()[1]
 
     def sweep(self, now: float) -> None:
         for connection in tuple(self.connections):
             connection.sweep(now)
 
+    async def accept_waiting(self) -> None:
+        """Those that the kernel has answered already would be reset when the socket is closed."""
+        waiting = select.poll()
+        waiting.register(self._socket.fileno(), select.POLLIN)
+        for _ in range(_TURNS_MAX):
+            if not waiting.poll(0):
+                return
+            await asyncio.sleep(0)
+
     def stop_listening(self) -> None:
-        """New connections go elsewhere; those with a call answer it and close."""
+        """New connections go elsewhere; those with a call, or yet to ask, are answered and end."""
         if self._listening:
             self._listening.close()
         for connection in tuple(self.connections):
             connection.close_when_idle()
+
+    def has_fresh(self) -> bool:
+        return any(connection.is_fresh for connection in self.connections)
 
     def close(self) -> None:
         for connection in tuple(self.connections):

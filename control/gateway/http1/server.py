@@ -212,9 +212,14 @@ class Connection(asyncio.Protocol):
         self.state = "closing"
         self.transport.abort()
 
+    @property
+    def is_fresh(self) -> bool:
+        """It has not been asked anything yet."""
+        return self.state == "idle" and not self._received_bytes and self._known is None
+
     def close_when_idle(self) -> None:
         self.keep_alive = False
-        if self.state == "idle":
+        if self.state == "idle" and not self.is_fresh:
             self._close()
 
     def sweep(self, now: float) -> None:

@@ -1,6 +1,7 @@
 """`weir gateway`: the data plane, one parent and WEIR_GATEWAY_PROCESSES workers."""
 
 import ipaddress
+import socket
 import sys
 from argparse import ArgumentParser
 from dataclasses import fields, replace
@@ -8,7 +9,7 @@ from dataclasses import fields, replace
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from control.gateway import worker
+from control.gateway import sockets, worker
 from control.gateway.limits import Limits
 from control.gateway.main import Parent
 from control.telemetry.otlp import Exporter
@@ -20,16 +21,17 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--owner", help="run as one worker, under this name (internal)")
+        parser.add_argument("--listener", type=int, help="file number of its socket (internal)")
 
-    def handle(self, *, owner: str | None, **options) -> None:
+    def handle(self, *, owner: str | None, listener: int | None, **options) -> None:
         proxies = _networks(settings.WEIR_TRUSTED_PROXIES)
         limits = replace(_limits(settings.WEIR_GATEWAY_LIMITS), trusted_proxies=proxies)
         if owner:
-            worker.run(_place(owner), limits)
+            worker.run(_place(owner, listener), limits)
         else:
             Parent(
                 worker_argv=[sys.executable, sys.argv[0], "gateway"],
-                processes=settings.WEIR_GATEWAY_PROCESSES,
+                sockets=_sockets(),
                 home=settings.WEIR_HOME,
                 metrics_port=settings.WEIR_METRICS_PORT,
                 drain_seconds=limits.drain_seconds,
@@ -67,11 +69,19 @@ def _networks(given: list[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _place(owner: str) -> worker.Place:
+def _sockets() -> list[socket.socket]:
+    bind, port = settings.WEIR_BIND, settings.WEIR_GATEWAY_PORT
+    try:
+        given = sockets.handed(settings.WEIR_LISTEN)
+        return sockets.listening(bind, port, settings.WEIR_GATEWAY_PROCESSES, given)
+    except OSError as error:
+        raise CommandError(f"cannot listen on {bind} port {port}: {error.strerror}") from None
+
+
+def _place(owner: str, listener: int) -> worker.Place:
     return worker.Place(
         owner=owner,
-        bind=settings.WEIR_BIND,
-        port=settings.WEIR_GATEWAY_PORT,
+        listener=listener,
         processes=settings.WEIR_GATEWAY_PROCESSES,
         database_url=settings.WEIR_DATABASE_URL,
         redis_url=settings.REDIS_LIVE_URL,
