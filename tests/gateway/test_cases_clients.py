@@ -23,14 +23,15 @@ from tests.gateway.upstream import Script, Upstream, answered, chunk, error, str
 FIRST = chunk(role=True) + chunk("a", usage=(7, 1))
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
-@pytest.mark.parametrize("stream", [True, False])
+CHAT, COMPLETIONS, EMBEDDINGS = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+PHASES = [(CHAT, True), (CHAT, False), (COMPLETIONS, True), (COMPLETIONS, False)]
+
+
+@pytest.mark.parametrize(("path", "stream"), [*PHASES, (EMBEDDINGS, False)])
 async def test_s08_the_engine_is_left_at_once_while_it_is_silent(place, engines, stream, path):
     never = asyncio.Event()
     engine = await engines(answered(hold=never))
-    body = {"model": "chat", "stream": stream}
-    body |= {"prompt": "x"} if path == "/v1/completions" else chat()
-    async with place.stream(body, path=path):
+    async with place.stream(asked(path, stream=stream), path=path):
         await place.until(lambda: engine.seen)
     await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
     await place.until(place.closes)
@@ -41,9 +42,11 @@ async def test_s08_the_engine_is_left_at_once_while_it_is_silent(place, engines,
     assert place.shared.replicas._live[1].in_flight == 0
 
 
-def asked(path: str, **members) -> dict:
-    given = {"prompt": "x"} if path == "/v1/completions" else chat()
-    return {"model": "chat", **given, **members}
+def asked(path: str, *, stream: bool) -> dict:
+    if path == EMBEDDINGS:
+        return {"model": "chat", "input": "x"}
+    given = {"prompt": "x"} if path == COMPLETIONS else chat()
+    return {"model": "chat", "stream": stream, **given}
 
 
 async def nothing_is_left(place, engine) -> None:
@@ -54,7 +57,7 @@ async def nothing_is_left(place, engine) -> None:
     assert not any(place.shared.counters._calls.values())
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 async def test_s08_the_engine_is_left_at_once_in_mid_stream(place, engines, path):
     place.know(route(), scopes={"t:1": {"concurrent_calls": 5}})
     gate = asyncio.Semaphore(1 + 3)  # the role, then three of a hundred tokens
@@ -70,8 +73,7 @@ async def test_s08_the_engine_is_left_at_once_in_mid_stream(place, engines, path
     await nothing_is_left(place, engine)
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(("path", "stream"), [*PHASES, (EMBEDDINGS, False)])
 async def test_s08_d_a_half_closed_client_is_taken_as_gone(place, engines, stream, path):
     place.know(route(), scopes={"t:1": {"concurrent_calls": 5}})
     script = Script(FIRST, end="hold") if stream else answered(hold=asyncio.Event())

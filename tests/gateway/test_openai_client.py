@@ -4,7 +4,8 @@ import openai
 import pytest
 
 from tests.gateway.place import KEY, chat, route
-from tests.gateway.upstream import Script, answered, chunk, error, streamed
+from tests.gateway.test_cases_streams import played
+from tests.gateway.upstream import Script, answered, error, streamed
 
 MESSAGES = chat()["messages"]
 
@@ -98,8 +99,9 @@ async def test_a_retry_of_the_client_is_counted(client, place, engines):
     assert place.shared.tally.counters["retries_total"] == 1
 
 
-async def test_s06_a_stream_that_breaks_raises(client, engines):
-    await engines(Script(chunk("a", usage=(7, 1))))
+@pytest.mark.parametrize("name", ["S06-a", "S06-b"])
+async def test_s06_a_stream_that_breaks_raises(client, engines, name):
+    await engines(played(name))
     with pytest.raises(openai.APIError) as broken:
         async for _ in await client.chat.completions.create(
             model="chat", messages=MESSAGES, stream=True

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.gateway.place import KEY, Place, chat, replica, route
+from tests.gateway.test_cases_streams import played
 from tests.gateway.upstream import DONE, Script, Upstream, answered, chunk, error, streamed
 
 IN, OUT = "input_tokens_per_minute", "output_tokens_per_minute"
@@ -181,3 +182,22 @@ async def test_alone_a_call_larger_than_the_share_passes_when_the_share_is_full(
             place.push(60)
         assert (await place.post(body)).status == 200
     await engine.stop()
+
+
+async def test_s09_a_stream_that_is_left_costs_its_limit_what_was_generated(
+    gateways, engine, valkey
+):
+    limit(gateways, {OUT: 550})
+    script = played("S09-a")
+    script.gate = asyncio.Semaphore(14)
+    engine.scripts = [script]
+    place = gateways[0]
+    async with place.stream(chat(stream=True, max_tokens=110)) as stream:
+        await stream.until(b"t12 ")
+        held = full_at(valkey, OUT)
+    await place.until(place.closes)
+    [closed] = place.closes()
+    assert 12 <= closed.output_tokens <= 14
+    await place.until(lambda: full_at(valkey, OUT) < held)
+    unused = (110 - closed.output_tokens) * 60_000_000 / 550
+    assert full_at(valkey, OUT) == pytest.approx(held - unused, abs=10)

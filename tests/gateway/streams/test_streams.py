@@ -1,5 +1,7 @@
 """Streams that are odd but right."""
 
+import asyncio
+
 from tests.gateway.place import chat
 from tests.gateway.test_cases_streams import ROLE, datas
 from tests.gateway.upstream import DONE, Script, chunk, event, streamed, usage_chunk
@@ -37,3 +39,24 @@ async def test_a_member_called_usage_inside_an_answer_is_left_alone(place, engin
     answer = await place.post(chat(stream=True))
     assert datas(answer.body)[0] == {"choices": data["choices"]}
     assert place.closes()[0].output_tokens == 1
+
+
+async def test_a_stream_that_outlives_the_longest_call_ends_with_one_error(place, engines):
+    """Though its engine is never silent for long."""
+    gate = asyncio.Semaphore(0)
+    body = ROLE + b"".join(chunk(f"t{n} ", usage=(7, n)) for n in range(1, 100))
+    engine = await engines(Script(body, split="frame", gate=gate, end="hold"))
+    async with place.stream(chat(stream=True)) as stream:
+        gate.release()
+        for number in range(1, 20):
+            gate.release()
+            await stream.until(f"t{number} ".encode())
+            place.push(30)
+        await stream.until(b"t19 ")
+        place.push(30)
+        got = await stream.until(b"upstream_timeout")
+    assert got.count(b'"error"') == 1
+    assert b"[DONE]" not in got
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await place.until(place.closes)
+    assert (place.closes()[0].outcome, place.closes()[0].output_tokens) == ("deadline", 19)
