@@ -85,7 +85,7 @@ def _messages(fields: Fields, links: list[Link]) -> list[Fields]:
 
 
 def _read_item(item: Fields, param: str, told: list[Fields], links: list[Link]) -> None:
-    read_item = _ITEMS.get(str(item.get("type", "message")))
+    read_item = _ITEMS.get(str(item.get("type") or "message"))
     if read_item is None:
         raise errors.InvalidValue(
             f"'{param}.type' must be one of {', '.join(sorted(_ITEMS))}.", param=f"{param}.type"
@@ -166,7 +166,9 @@ def _read_output(item: Fields, param: str, told: list[Fields], links: list[Link]
 def _read_reasoning(item: Fields, param: str, told: list[Fields], _links: list[Link]) -> None:
     """What it thought belongs to what it says next; a summary is for readers."""
     thoughts = []
-    for at, part in enumerate(item.get("content") or ()):
+    content = item.get("content") or []
+    checks.array(10_000)(content, f"{param}.content")
+    for at, part in enumerate(content):
         path = f"{param}.content[{at}]"
         checks.object_(part, path)
         checks.text(part.get("text"), f"{path}.text")

@@ -170,6 +170,7 @@ def test_items_become_chat_messages(body, told):
             "input[0].content[0].image_url",
         ),
         (asked([{"type": "function_call", "name": "x", "arguments": ""}]), "input[0].call_id"),
+        (asked([{"type": "reasoning", "content": 5}]), "input[0].content"),
         (asked(prompt={"id": "p"}), "prompt"),
         (asked(max_tool_calls=3), "max_tool_calls"),
     ],
