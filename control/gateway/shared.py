@@ -17,6 +17,7 @@ from control.gateway.metrics import Tally
 from control.gateway.outbox import Outbox
 from control.gateway.routing.deaths import Deaths
 from control.gateway.routing.replicas import LiveReplicas
+from control.gateway.routing.slots import SlotLeases
 from control.gateway.routing.telemetry import Telemetry
 from control.gateway.tracing import Room
 from control.gateway.waiting.queue import Waiting
@@ -51,6 +52,7 @@ class Shared:
     outbox: Outbox
     counters: Counters
     replicas: LiveReplicas
+    slots: SlotLeases
     waiting: Waiting
     buckets: Buckets
     strangers: Strangers
@@ -91,6 +93,12 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
     rotation = replicas.rotation
     rotation.on_change = waiting.advance
     rotation.on_suspected, rotation.on_death = deaths.suspected, deaths.judged
+    slots = SlotLeases(
+        *(counters.valkey, replicas.all, waiting.length_for, lambda: _resized(replicas, waiting)),
+        processes=processes,
+        limits=limits,
+    )
+    replicas.share_of = slots.share_of
     return Shared(
         limits=limits,
         clock=clock,
@@ -102,6 +110,7 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
             counters.valkey, replicas.all, rotation.heard, now=clock.now, wall=clock.wall
         ),
         replicas=replicas,
+        slots=slots,
         waiting=waiting,
         tally=tally,
         buckets=buckets,
@@ -115,3 +124,8 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
         trace_room=Room(limits.refused_traces_per_second),
         judges=Judges(limits, clock.now),
     )
+
+
+def _resized(replicas: LiveReplicas, waiting: Waiting) -> None:
+    replicas.resize()
+    waiting.advance()

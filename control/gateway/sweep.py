@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
     shared = gateway.shared
     # First: whoever has waited in vain is refused before its headers are sent for being late.
-    _do(shared.waiting.sweep, now)
+    guarded(shared.waiting.sweep, now)
     for act in (
         *(call.sweep for call in tuple(shared.calls)),
         shared.counters.sweep,
@@ -24,13 +24,13 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
         shared.judges.sweep,
         listener.sweep,
     ):
-        _do(act, now)
+        guarded(act, now)
     demand.signal(shared.counters.valkey, shared.waiting, shared.replicas.is_ready)
     # A replica may be back from its ejection, or the snapshot's number of slots has grown.
     shared.waiting.advance()
 
 
-def _do(act: Callable[[float], None], now: float) -> None:
+def guarded(act: Callable[[float], None], now: float) -> None:
     try:
         act(now)
     except Exception:

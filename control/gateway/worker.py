@@ -20,7 +20,7 @@ from control.gateway.reports import Reporter
 from control.gateway.serve import Gateway
 from control.gateway.shared import Clock, shared
 from control.gateway.snapshot import Keeper, Known
-from control.gateway.sweep import sweep
+from control.gateway.sweep import guarded, sweep
 from control.metering.spool import Bounds, SpoolWriter
 
 log = logging.getLogger(__name__)
@@ -76,10 +76,12 @@ class Worker:
             await asyncio.wait_for(self._knows.wait(), self._limits.first_snapshot_seconds)
         await self._listener.listen(socket.socket(fileno=self._place.listener))
         ticking = loop.create_task(self._tick_forever())
+        sharing = loop.create_task(self._share_forever())
         await stopping.wait()
         await self._drain()
         keeper.stop()
         ticking.cancel()
+        sharing.cancel()
         self._close()
 
     def _build(self) -> None:
@@ -124,6 +126,12 @@ class Worker:
             self._report()
             await asyncio.sleep(_TICK_SECONDS)
 
+    async def _share_forever(self) -> None:
+        """Slots go from one process to another faster than all else that is done in time."""
+        while self._place.processes > 1:
+            guarded(self._shared.slots.sweep, self._clock.now())
+            await asyncio.sleep(self._limits.slot_exchange_seconds)
+
     def _flush_refused(self) -> None:
         try:
             self._shared.flush_refused()
@@ -165,6 +173,7 @@ class Worker:
         for call in tuple(self._shared.calls):
             call.on_client_gone()
         self._listener.close()
+        self._shared.slots.close()
         self._shared.replicas.close()
         self._shared.judges.close()
         self._shared.counters.close()

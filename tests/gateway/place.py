@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import time
+from collections import deque
 from pathlib import Path
 
 import httpx
@@ -134,6 +135,7 @@ class Place:
         self._sweeping.cancel()
         self.listener.stop_listening()
         self.listener.close()
+        self.shared.slots.close()
         self.shared.replicas.close()
         self.shared.judges.close()
         self.shared.counters.close()
@@ -172,6 +174,8 @@ class Place:
     def push(self, seconds: float) -> None:
         """Let time pass, and what happens each second happen."""
         self.time.pushed_seconds += seconds
+        valkey = self.shared.counters.valkey  # which has had no time to answer meanwhile
+        valkey._waiting = deque((at + seconds, then) for at, then in valkey._waiting)
         self.sweep()
 
     def sweep(self) -> None:
@@ -181,6 +185,7 @@ class Place:
         while True:
             await asyncio.sleep(0.02)
             self.sweep()
+            self.shared.slots.sweep(self.time.now())
 
     def records(self) -> list[Record]:
         self.shared.outbox.flush()  # as the end of this turn of the loop does

@@ -43,6 +43,7 @@ class Candidate:
         "engine",
         "id",
         "in_flight",
+        "lent",
         "refused_until",
         "room",
         "seed",
@@ -59,6 +60,7 @@ class Candidate:
         self.room = Room(None)
         self.tempo = Tempo()
         self.engine: EngineLoad | None = None
+        self.lent = False  # other processes use all of its slots, and return them
         self.coming = False  # without slots, but that may change at any moment
         self.refused_until = 0.0  # the engine's own queue was full
         self.seed = seed or id_  # its place in the order of each key

@@ -38,6 +38,7 @@ class LiveReplicas:
         self._held_seconds: dict[str, Mean] = {}  # of a slot by a call, by deployment
         self._turns: dict[str, int] = {}  # of routes that go round
         self.rotation = Rotation(limits, clock, tally, self._size)
+        self.share_of: Callable[[Live], int] = self._even  # where slots are leased, what it holds
         self.retries = RetryBudget(ratio=limits.retry_ratio, burst=limits.retry_burst)
 
     def swap(self, replicas: Replicas, keys_of: Mapping[int, str]) -> None:
@@ -123,7 +124,7 @@ class LiveReplicas:
 
     def _at_once(self, live: Live) -> int:
         """How many calls it runs while it is full: of slots, or of tokens."""
-        slots = self._share(live)
+        slots = self._even(live)
         return min(slots, max(live.in_flight, 1)) if live.room.is_tight else slots
 
     def took(self, live: Live, want: Want) -> None:
@@ -149,7 +150,7 @@ class LiveReplicas:
         self._held_seconds.setdefault(live.info.deployment, Mean()).add(seconds)
 
     def succeeded(self, live: Live) -> None:
-        self.rotation.succeeded(live, self._share(live))
+        self.rotation.succeeded(live, self._even(live))
 
     def failed(self, live: Live, cause: Cause) -> None:
         others = self._ready.get(live.info.deployment, ())
@@ -178,14 +179,20 @@ class LiveReplicas:
     def ejected(self) -> int:
         return sum(live.health.out is not None for live in self._live.values())
 
-    def _share(self, live: Live) -> int:
-        """Of its slots, for this process."""
+    def _even(self, live: Live) -> int:
+        """Of its slots, if all processes have as much to do."""
         return max(live.info.slots // self._processes, 1)
+
+    def resize(self) -> None:
+        """The shares of the processes have changed."""
+        for live in self._live.values():
+            self._size(live)
 
     def _size(self, live: Live) -> None:
         """What this process may use of it now."""
-        share = self._share(live)
-        live.slots, live.pool.most = live.health.slots(share), share
+        share = self.share_of(live)
+        live.slots, live.pool.most = live.health.slots(share), max(share, live.in_flight, 1)
+        live.lent = not share and not live.health.out
 
 
 def _moved(old: ReplicaInfo, new: ReplicaInfo) -> bool:

@@ -78,7 +78,9 @@ def _free(replicas: Sequence[Candidate], pick: Pick, now: float) -> list[Candida
 
 
 def _worth_waiting(option: Option, pick: Pick) -> bool:
-    return any((r.slots > 0 or r.coming) and r.id not in pick.tried for r in option.replicas)
+    return any(
+        (r.slots > 0 or r.coming or r.lent) and r.id not in pick.tried for r in option.replicas
+    )
 
 
 def _by_weight(

@@ -160,6 +160,11 @@ class Waiting:
         """Of the lines in which somebody waits, by what they wait for."""
         return [(pool, line.length) for pool, line in self._lines.items() if line.length]
 
+    def length_for(self, deployment: str) -> int:
+        """Calls that wait for it, or for any of some that it is among."""
+        lengths = [line.length for pool, line in self._lines.items() if deployment in pool]
+        return sum(lengths)
+
     def join(
         self, waiter: Waiter, pace: Pace | None, *, cold_seconds: float | None = None
     ) -> Queued | TooLate | Crowded:
