@@ -66,6 +66,21 @@ def test_a_legacy_completion_streams_text(engine):
     assert last["choices"][0]["finish_reason"] == "length"
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+def test_token_ids_are_told_when_asked_and_gone_on_from(engine, path):
+    asked = HELLO | {"prompt": "hello there", "stream": True, "return_token_ids": True}
+    told = events(engine.post(asked | {"max_tokens": 6}, path).text)
+    choices = [choice for chunk in told for choice in chunk["choices"]]
+    prompt = told[0].get("prompt_token_ids") or choices[0]["prompt_token_ids"]
+    ids = [id_ for choice in choices for id_ in choice.get("token_ids") or ()]
+    assert (len(prompt), len(ids)) == (2, 6)
+    rest = {"model": "m", "stream": True, "prompt": prompt + ids[:2], "max_tokens": 4}
+    gone_on = events(engine.post(rest | {"return_token_ids": True}, "/v1/completions").text)
+    assert "".join(chunk["choices"][0]["text"] for chunk in gone_on) == " t3 t4 t5 t6"
+    assert [chunk["choices"][0]["token_ids"][0] for chunk in gone_on] == ids[2:]
+    assert 'token_ids":[' not in engine.post(HELLO | {"stream": True}).text
+
+
 def test_two_choices_are_counted_in_one_sum(engine):
     usage = engine.post(HELLO | {"n": 2, "max_tokens": 3}).json()["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (2, 6)
