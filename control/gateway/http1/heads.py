@@ -53,7 +53,7 @@ def known(data: bytes, head: Head) -> Known | None:
     """`data` is a whole request that was read as `head`; None if its like is read anew."""
     begin = data.find(b"\r\n\r\n") + 4
     found = _LENGTH.search(data, 0, begin)
-    if begin > _HEAD_BYTES_MAX or found is None or found[1] != head.headers[b"content-length"]:
+    if begin > _HEAD_BYTES_MAX or found is None or found[1] != head.headers.get(b"content-length"):
         return None
     if len(data) - begin != int(found[1]) or data[:begin].lower().count(b"content-length") != 1:
         return None

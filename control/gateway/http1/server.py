@@ -9,6 +9,7 @@ from control.gateway.errors import Headers, Refusal
 from control.gateway.http1 import answers
 from control.gateway.http1.answers import too_large
 from control.gateway.http1.app import App, Call
+from control.gateway.http1.framing import judge_framing
 from control.gateway.http1.heads import Head, Known, known
 from control.gateway.http1.request import Request, path_of
 from control.gateway.http1.upgrade import rest_of
@@ -134,8 +135,8 @@ class Connection(asyncio.Protocol):
             self._head.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._pipelined:
-            return
+        if self._pipelined or self.state == "body":
+            return  # a trailer comes too late to be judged
         name, headers = name.lower(), self.request.headers
         headers[name] = headers[name] + b", " + value if name in headers else value
 
@@ -146,8 +147,10 @@ class Connection(asyncio.Protocol):
         request.method = head.method = parser.get_method().decode("latin-1")
         request.path = head.path = path_of(head.target)
         self.keep_alive &= parser.should_keep_alive() and not parser.should_upgrade()
-        self._chunked_allowed = parser.get_http_version() != "1.0"
-        headers = head.headers
+        version, headers = parser.get_http_version(), head.headers
+        self._chunked_allowed = version != "1.0"
+        if version != "1.1" or b"transfer-encoding" in headers or b"host" not in headers:
+            judge_framing(version, headers)
         if self._received_bytes > self.limits.header_bytes:
             size = len(head.target) + sum([len(k) + len(v) + 4 for k, v in headers.items()])
             if size > self.limits.header_bytes:
