@@ -118,3 +118,23 @@ async def test_a_whole_uri_is_understood_as_its_path(place, engines, uri):
     asked = f"GET {uri} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
     async with Stream(place.port, asked) as stream:
         assert (await stream.until(b"}")).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_sweep_of_thousands_leaves_turns_to_others(place):
+    """By turns of the loop, not by a clock: what comes meanwhile waits for few of them."""
+    swept: list[int] = []
+
+    class Swept:
+        def sweep(self, now: float) -> None:
+            swept.append(1)
+
+    place.listener.connections = {Swept() for _ in range(5000)}
+    place.listener.sweep(0.0)
+    first = len(swept)
+    await asyncio.sleep(0)
+    assert 0 < first < 500
+    assert len(swept) < 1500
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(swept) == 5000
+    place.listener.connections = set()

@@ -8,6 +8,7 @@ from control.gateway.http1.app import App
 from control.gateway.http1.server import Connection
 from control.gateway.limits import Limits
 
+_SWEPT_AT_ONCE = 200
 _TURNS_MAX = 1000  # of the loop, for those that wait to be accepted
 
 
@@ -31,8 +32,14 @@ class Listener:
         return at.getsockname()[1]
 
     def sweep(self, now: float) -> None:
-        for connection in tuple(self.connections):
+        self._sweep(tuple(self.connections), now)
+
+    def _sweep(self, connections: tuple[Connection, ...], now: float) -> None:
+        """Some in each turn of the loop: thousands that are idle hold up no chunk of a stream."""
+        for connection in connections[:_SWEPT_AT_ONCE]:
             connection.sweep(now)
+        if rest := connections[_SWEPT_AT_ONCE:]:
+            asyncio.get_running_loop().call_soon(self._sweep, rest, now)
 
     async def accept_waiting(self) -> None:
         """Those that the kernel has answered already would be reset when the socket is closed."""
