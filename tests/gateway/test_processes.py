@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -15,12 +15,14 @@ from django.db import transaction
 from control.models import (
     CallTrace,
     Key,
+    Project,
     Quota,
     RefusalCount,
     Replica,
     SnapshotPart,
     UsageEvent,
 )
+from control.models.sealing import digest_of
 from control.states import KeyState, Part
 from control.telemetry.store import Store
 from tests.gateway.place import KEY, chat
@@ -74,6 +76,48 @@ def test_the_parent_tells_a_collector_of_kept_calls(environment, key, engine):
     [seen] = engine.seen
     assert collector.spans[-1].span_id.hex() in seen.head
     assert CallTrace.objects.get().call_id == id_
+
+
+def test_k01_a_key_that_may_no_more_is_refused_by_every_worker(environment, key, engine):
+    """Blocked, deleted with its project, expired: the same answer as for a key nobody knows."""
+    others = {name: f"weir-{name}-" + "x" * 30 for name in ("archived", "expiring")}
+    project = Project.objects.create(tenant=key.tenant, name="gone")
+    for name, secret in others.items():
+        Key.objects.create(
+            tenant=key.tenant,
+            project=project if name == "archived" else key.project,
+            name=name,
+            shown="wei…xxxx",
+            digest=digest_of(secret),
+        )
+    SnapshotPart.raise_version(Part.IDENTITIES)
+    build_all()
+    limits = json.dumps({"strangers_per_minute": 1_000_000})
+    running = Running({**environment, "WEIR_GATEWAY_LIMITS": limits}, processes=3)
+    try:
+        until(lambda: len(running.workers()) == 3, "three workers run")
+        until(lambda: all(running.status() == 200 for _ in range(30)), "all are ready")
+        for secret in (KEY, *others.values()):
+            until(
+                lambda secret=secret: {running.post(chat(), secret).status_code} == {200}, "it may"
+            )
+        with transaction.atomic():  # and nobody builds what gateways know: they do it themselves
+            Key.objects.filter(pk=key.pk).update(state=KeyState.REVOKED)
+            Project.objects.filter(pk=project.pk).update(archived_at=datetime.now(UTC))
+            soon = datetime.now(UTC) + timedelta(seconds=2)
+            Key.objects.filter(name="expiring").update(expires_at=soon)
+            SnapshotPart.raise_version(Part.IDENTITIES)
+        unknown = running.post(chat(), "weir-" + "u" * 40)
+        for secret in (KEY, *others.values()):
+            until(
+                lambda secret=secret: (
+                    {running.post(chat(), secret).status_code for _ in range(30)} == {401}
+                ),
+                "every worker refuses it",
+            )
+            assert running.post(chat(), secret).json() == unknown.json()
+    finally:
+        running.stop()
 
 
 def test_what_the_tables_say_holds_a_moment_later(gateway, key):
