@@ -273,6 +273,7 @@ class Call:
             )
             self._journal.closed(attempt, ending, tokens)
             attempt.part()
+            self._patience.part()
         self._holding.settle(used)
         shared.waiting.advance()
 
