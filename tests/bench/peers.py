@@ -34,9 +34,9 @@ def start_all(folder: Path, engine_port: int) -> Peers:
     config.write_text(_LITELLM.format(port=engine_port))
     router = ["--worker-urls", url, "--policy", "round_robin", "--host", "127.0.0.1"]
     for name, package, module, words in (
-        (VLLM, "vllm-router==0.1.17", "vllm-router", router),
-        (SGLANG, "sglang-router==0.3.2", "smg", ["launch", *router]),
-        (LITELLM, "litellm[proxy]==1.110.2", "litellm", ["--config", str(config)]),
+        (VLLM, "vllm-router==0.1.17", "vllm-router", [*router, *_metrics()]),
+        (SGLANG, "sglang-router==0.3.2", "smg", ["launch", *router, *_metrics()]),
+        (LITELLM, "litellm[proxy]==1.80.7", "litellm", ["--config", str(config)]),
     ):
         try:
             program = _installed(name, package) / module
@@ -45,6 +45,11 @@ def start_all(folder: Path, engine_port: int) -> Peers:
             peers.missing[name] = str(error)[-200:]
             say(f"{name} is not compared with: {peers.missing[name]}")
     return peers
+
+
+def _metrics() -> list[str]:
+    """Both would take the same port."""
+    return ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
 
 
 def _installed(name: str, package: str) -> Path:
