@@ -1,5 +1,6 @@
 """The processes that the gateway benchmark visits beside Weir: upstream, plain relay, nginx."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -44,9 +45,13 @@ class Server:
     process: subprocess.Popen
 
     def cpu_nanoseconds(self) -> int:
-        """User and system time of all its threads and of its children's."""
-        files = [f for pid in self.pids() for f in Path(f"/proc/{pid}/task").glob("*/schedstat")]
-        return sum(int(file.read_text().split()[0]) for file in files)
+        """User and system time of all its threads and of its children's, of those that live."""
+        spent = 0
+        for pid in self.pids():
+            for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with contextlib.suppress(OSError):  # it ends while it is looked at
+                    spent += int(file.read_text().split()[0])
+        return spent
 
     def memory_mib(self, pids: list[int] | None = None) -> float:
         pids = pids or self.pids()
@@ -65,7 +70,8 @@ class Server:
         found = [self.process.pid]
         for pid in found:  # grows while it is read: children of children too
             for children in Path(f"/proc/{pid}/task").glob("*/children"):
-                found.extend(int(child) for child in children.read_text().split())
+                with contextlib.suppress(OSError):
+                    found.extend(int(child) for child in children.read_text().split())
         return found
 
 
