@@ -10,6 +10,7 @@ _NAMES_MAX = 4096
 
 class Names(NamedTuple):
     calls: dict[str, str]  # by outcome
+    attempts: str
     input: str
     cached: str
     output: str
@@ -48,6 +49,6 @@ class Counted:
             for class_ in ("input", "cached_input", "output", "reasoning")
         ]
         where = (("route", route), *how)
-        return Names(
-            calls, *tokens, buckets_of("ttft_seconds", where), buckets_of("tpot_seconds", where)
-        )
+        attempts = name_of("attempts_total", where)
+        spans = [buckets_of(family, where) for family in ("ttft_seconds", "tpot_seconds")]
+        return Names(calls, attempts, *tokens, *spans)

@@ -42,7 +42,10 @@ _HELP = {
     "ttft_seconds": ("histogram", "From a request's arrival to its first token."),
     "tpot_seconds": ("histogram", "Time for each output token after the first."),
     "retries_total": ("counter", "Requests that a client library marked as a retry."),
-    "attempts_total": ("counter", "Requests sent to engines, by result."),
+    "attempts_total": (
+        "counter",
+        "Requests sent to engines, by route: beside calls_total, retries of ours.",
+    ),
     "engine_deaths_total": ("counter", "Engines that died with calls in flight."),
     "deadly_prompts_total": ("counter", "Prompts in flight at two deaths: each is an incident."),
     "ejections_total": ("counter", "Replicas taken out of the rotation, by reason."),

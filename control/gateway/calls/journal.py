@@ -263,6 +263,7 @@ class Journal:
         names = counted.names(self._route, self._identity.tenant, self._priority)
         tally = counted.tally
         tally.raise_(names.calls[ending.outcome])
+        tally.raise_(names.attempts, ending.attempts)
         tally.raise_(names.input, usage.input - usage.cached)
         tally.raise_(names.output, usage.output - usage.reasoning)
         if usage.cached:

@@ -83,6 +83,8 @@ async def test_a_batch_call_yields_twice_at_most_and_loses_nothing_of_its_tenant
         assert (closed.input_tokens, closed.output_tokens) == (7, 3)
         assert [one.priority for one in place.opens()].count("batch") == 1
         lost = place.shared.tally.counters
+        batch = [n for n in lost if n.startswith("attempts_total") and 'priority="batch"' in n]
+        assert [lost[name] for name in batch] == [3]
         assert lost['lost_tokens_total{reason="requeued",token_class="input"}'] > 0
 
 
