@@ -6,7 +6,7 @@ import random
 import re
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3})")
 _LENGTH = re.compile(rb"content-length: (\d+)")
@@ -28,6 +28,7 @@ class Answer:
     took_ms: int = 0
     retry_after: bool = False
     whole: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Connection(asyncio.Protocol):
@@ -94,22 +95,25 @@ class Caller:
         self._pending = 0
         self._quiet = asyncio.Event()
 
-    def call(self, kind: str) -> None:
+    def call(self, kind: str) -> Answer:
         answer = Answer(kind, time.monotonic())
         self._pending += 1
         self._quiet.clear()
         while self._idle:
             connection = self._idle.pop()
             if not connection.transport.is_closing():
-                return connection.send(answer, self._requests[kind])
+                connection.send(answer, self._requests[kind])
+                return answer
             self._open -= 1
         if self._open >= CONNECTIONS_MAX:
             self.missed += 1
-            return self._forget()
+            self._forget(answer)
+            return answer
         self._open += 1
         task = asyncio.get_running_loop().create_task(self._dial(answer))
         self._dialling.add(task)
-        return task.add_done_callback(self._dialling.discard)
+        task.add_done_callback(self._dialling.discard)
+        return answer
 
     async def _dial(self, answer: Answer) -> None:
         loop = asyncio.get_running_loop()
@@ -124,9 +128,10 @@ class Caller:
             self._idle.append(connection)
         else:
             self._open -= 1
-        self._forget()
+        self._forget(answer)
 
-    def _forget(self) -> None:
+    def _forget(self, answer: Answer) -> None:
+        answer.ended.set()
         self._pending -= 1
         if not self._pending:
             self._quiet.set()
@@ -149,10 +154,7 @@ class Caller:
 
         async def one_after_the_other() -> None:
             while time.monotonic() < until:
-                count = len(self.answers)
-                self.call(kind)
-                while len(self.answers) == count:
-                    await asyncio.sleep(0.001)
+                await self.call(kind).ended.wait()
 
         await asyncio.gather(*(one_after_the_other() for _ in range(at_once)))
         await self._quiet.wait()
