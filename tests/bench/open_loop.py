@@ -35,13 +35,13 @@ class Connection(asyncio.Protocol):
     def __init__(self, caller: "Caller") -> None:
         self.caller = caller
         self.answer: Answer | None = None
-        self.got = b""
+        self.got = bytearray()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         self.transport = transport
 
     def send(self, answer: Answer, request: bytes) -> None:
-        self.answer, self.got = answer, b""
+        self.answer, self.got = answer, bytearray()
         self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         answer.total_seconds = time.monotonic() - answer.began_at
         if answer.whole:
             answer.tokens = int(_OUTPUT.findall(self.got)[-1])
-        self.answer, self.got = None, b""
+        self.answer, self.got = None, bytearray()
         self.caller.ended(self, answer, kept=kept)
 
 
@@ -117,10 +117,15 @@ class Caller:
 
     async def _dial(self, answer: Answer) -> None:
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(
-            lambda: Connection(self), self._host, self._port
-        )
-        connection.send(answer, self._requests[answer.kind])
+        try:
+            _, connection = await loop.create_connection(
+                lambda: Connection(self), self._host, self._port
+            )
+        except OSError:
+            self._open -= 1
+            self.answers.append(answer)  # with status 0
+            return self._forget(answer)
+        return connection.send(answer, self._requests[answer.kind])
 
     def ended(self, connection: Connection, answer: Answer, *, kept: bool) -> None:
         self.answers.append(answer)

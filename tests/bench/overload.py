@@ -59,7 +59,9 @@ def main() -> None:
     try:
         weir.start()
         alone = _run(weir, _alone)
+        say(f"alone: {len(alone)} calls")
         busy = _run(weir, lambda caller: caller.keep_busy("interactive", SLOTS, CAPACITY_SECONDS))
+        say(f"at capacity: {len(busy)} calls")
         rates = {kind: share * TIMES * CAPACITY for kind, share in SHARES.items()}
         workers = weir.gateway_workers()
         flood = _run(weir, lambda caller: caller.arrive(rates, OVERLOAD_SECONDS, seed=1))
