@@ -1,6 +1,7 @@
 """Calls that come when they come, answered or not: an open-loop client over kept connections."""
 
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -84,11 +85,11 @@ class Connection(asyncio.Protocol):
 class Caller:
     """Sends calls of several kinds; `keys` and `bodies` are by kind."""
 
-    def __init__(self, host: str, port: int, requests: dict[str, bytes]) -> None:
+    def __init__(self, host: str, port: int, requests: dict[str, list[bytes]]) -> None:
         self.answers: list[Answer] = []
         self.missed = 0  # would have needed more connections than the client may open
         self._host, self._port = host, port
-        self._requests = requests
+        self._requests = {kind: itertools.cycle(each) for kind, each in requests.items()}
         self._idle: deque[Connection] = deque()
         self._open = 0
         self._dialling: set[asyncio.Task] = set()
@@ -102,7 +103,7 @@ class Caller:
         while self._idle:
             connection = self._idle.pop()
             if not connection.transport.is_closing():
-                connection.send(answer, self._requests[kind])
+                connection.send(answer, next(self._requests[kind]))
                 return answer
             self._open -= 1
         if self._open >= CONNECTIONS_MAX:
@@ -125,7 +126,7 @@ class Caller:
             self._open -= 1
             self.answers.append(answer)  # with status 0
             return self._forget(answer)
-        return connection.send(answer, self._requests[answer.kind])
+        return connection.send(answer, next(self._requests[answer.kind]))
 
     def ended(self, connection: Connection, answer: Answer, *, kept: bool) -> None:
         self.answers.append(answer)
