@@ -88,6 +88,7 @@ class Caller:
     def __init__(self, host: str, port: int, requests: dict[str, list[bytes]]) -> None:
         self.answers: list[Answer] = []
         self.missed = 0  # would have needed more connections than the client may open
+        self.late_seconds = 0.0  # how far arrivals fell behind their time, at most
         self._host, self._port = host, port
         self._requests = {kind: itertools.cycle(each) for kind, each in requests.items()}
         self._idle: deque[Connection] = deque()
@@ -148,8 +149,9 @@ class Caller:
         began = time.monotonic()
         due = {kind: began + chance.expovariate(rate) for kind, rate in rates.items()}
         while (kind := min(due, key=due.__getitem__)) and due[kind] < began + seconds:
-            if (wait := due[kind] - time.monotonic()) > 0:
-                await asyncio.sleep(wait)
+            wait = due[kind] - time.monotonic()
+            self.late_seconds = max(self.late_seconds, -wait)
+            await asyncio.sleep(max(wait, 0))  # also when late: answers must be read
             self.call(kind)
             due[kind] += chance.expovariate(rates[kind])
         await self._quiet.wait()
