@@ -185,8 +185,9 @@ def _span(answers: list[Answer]) -> float:
 _NOTES = f"""
 The stub engine with {SLOTS} slots, {1000 * FIRST_SECONDS:.0f} ms to the first of {min(TOKENS)} to
 {max(TOKENS)} tokens and {1000 * TOKEN_SECONDS:.0f} ms for each further one, behind a real
-`weir up` with one gateway process. Arrivals are Poisson and wait for nobody: {TIMES} × {CAPACITY:.1f} calls a second for
-{OVERLOAD_SECONDS} s, {", ".join(f"{100 * part:.0f} % {kind}" for kind, part in SHARES.items())}.
+`weir up` with one gateway process. Arrivals are Poisson and wait for nobody: {TIMES} ×
+{CAPACITY:.1f} calls a second for {OVERLOAD_SECONDS} s,
+{", ".join(f"{100 * part:.0f} % {kind}" for kind, part in SHARES.items())}.
 The best at capacity is {SLOTS} callers in a closed loop. A refusal counts as one at arrival when
 the gateway took at most {WAITED_MS} ms for it, by its own `openai-processing-ms`; the 99th
 percentile of these is `refusal_ms`. Engine, gateway, client, databases and console share two cores.
