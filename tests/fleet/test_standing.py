@@ -44,6 +44,7 @@ def a_deployment(*replicas: ReplicaFacts, wanted=1, state="active", note="") -> 
         replicas_min=wanted,
         replicas_max=wanted,
         node="",
+        bucket=None,
         note=note,
         launch_after=None,
         created_at=AT,
