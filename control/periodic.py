@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from control.celery import app
 from control.fleet import actions as fleet
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
-from control.metering import traces
+from control.metering import budgets, traces
 from control.reconcile import loop
 from control.reconcile.probes import Probes
 from control.routes.builder import Builder
@@ -26,6 +26,7 @@ RECONCILE = "weir.reconcile"
 ARCHIVE = "weir.archive_drained"
 ROLL_UP = "weir.roll_up_telemetry"
 PRUNE = "weir.prune_telemetry"
+END_LEASES = "weir.end_credit_leases"
 
 # name -> (task, every so many seconds). A tick that comes late is worth nothing: it expires.
 CLOCK: dict[str, tuple[str, float]] = {
@@ -33,6 +34,7 @@ CLOCK: dict[str, tuple[str, float]] = {
     "drained deployments": (ARCHIVE, 2.0),
     "points of telemetry": (ROLL_UP, 10.0),
     "old points": (PRUNE, 600.0),
+    "credit of hosts that are gone": (END_LEASES, 600.0),
 }
 EXPIRES_PERIODS = 2
 
@@ -73,6 +75,14 @@ def prune_telemetry() -> None:
     try:
         points.prune(timezone.now())
         traces.prune(timezone.now())
+    finally:
+        connection.close()
+
+
+@shared_task(name=END_LEASES)
+def end_credit_leases() -> None:
+    try:
+        budgets.release_ended(timezone.now())
     finally:
         connection.close()
 

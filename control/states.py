@@ -134,6 +134,13 @@ class TokensSource(StrEnum):
     ESTIMATED = "estimated"
 
 
+class BudgetUnit(StrEnum):
+    """What an account counts."""
+
+    PICO = "pico"  # of its budget's currency
+    TOKENS = "tokens"
+
+
 class Part(StrEnum):
     """The three parts of the gateway's snapshot, each with a version of its own."""
 

@@ -4,14 +4,23 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import msgspec
 from django.db import DataError, IntegrityError, connection, transaction
 
 from control.metering import ledger
-from control.metering.rules import Charge, PriceFacts, Tokens, charge, clamp, price_in_force
+from control.metering.budgets import Spending
+from control.metering.rules import (
+    Charge,
+    PriceFacts,
+    Tokens,
+    charge,
+    clamp,
+    price_in_force,
+    tokens_counted,
+)
 from control.metering.spool import Close
 from control.models import AuditEntry, Price
 from control.models.audit import record
@@ -39,7 +48,8 @@ INSERT = (
     f"INSERT INTO control_usageevent ({COLUMN_LIST}, ingested_at)"
     f" SELECT {COLUMN_LIST}, %s FROM {ARRIVALS} ORDER BY ended_at"
     " ON CONFLICT (tenant_id, call_id, kind) DO NOTHING"
-    " RETURNING tenant_id, call_id, kind, key_id, currency, amount_pico, ended_at"
+    " RETURNING tenant_id, call_id, kind, key_id, currency, amount_pico, ended_at, project_id,"
+    " started_at, outcome, input_tokens, output_tokens"
 )
 CONFLICTS = (
     "SELECT new.tenant_id, new.call_id, new.content_hash, old.content_hash"
@@ -61,29 +71,33 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Stored:
-    """How many events are new, and the ends of calls that no table would take."""
+    """Events that are new, as budgets see them, and the ends of calls that no table would take."""
 
-    events: int = 0
-    refused: list[tuple[Close, str]] | None = None
+    calls: list[Spending] = field(default_factory=list)
+    refused: list[tuple[Close, str]] = field(default_factory=list)
+
+    @property
+    def events(self) -> int:
+        return len(self.calls)
 
 
 def store(closes: Sequence[Close], at: datetime) -> Stored:
     """Store all that can be stored; call it inside the transaction of the batch."""
     if not closes:
-        return Stored(0, [])
+        return Stored()
     try:
         with transaction.atomic():
-            return Stored(_store(closes, at), [])
+            return Stored(_store(closes, at))
     except (IntegrityError, DataError, ValueError, OverflowError) as error:
         # One that cannot be stored must not hold up the others: halve until it stands alone.
         if len(closes) == 1:
-            return Stored(0, [(closes[0], str(error).strip())])
+            return Stored(refused=[(closes[0], str(error).strip())])
     middle = len(closes) // 2
     one, other = store(closes[:middle], at), store(closes[middle:], at)
-    return Stored(one.events + other.events, [*one.refused, *other.refused])
+    return Stored(one.calls + other.calls, one.refused + other.refused)
 
 
-def _store(closes: Sequence[Close], at: datetime) -> int:
+def _store(closes: Sequence[Close], at: datetime) -> list[Spending]:
     prices = _prices({close.version_id for close in closes if close.version_id is not None})
     rows = [_row(close, prices) for close in closes]
     with connection.cursor() as cursor:
@@ -104,7 +118,7 @@ def _store(closes: Sequence[Close], at: datetime) -> int:
     ledger.post(
         [
             ledger.usage_transfer((tenant_id, call_id, kind), currency, int(amount), ended_at)
-            for tenant_id, call_id, kind, _, currency, amount, ended_at in stored
+            for tenant_id, call_id, kind, _, currency, amount, ended_at, *_ in stored
             if amount
         ]
     )
@@ -116,12 +130,20 @@ def _store(closes: Sequence[Close], at: datetime) -> int:
             {"stored": old, "came": new},
             at,
         )
-    return len(stored)
+    return [_spending(row) for row in stored]
+
+
+def _spending(row: tuple) -> Spending:
+    tenant_id, _, _, key_id, currency, amount, _, project_id, started_at, outcome, *counts = row
+    tokens = Tokens(input=counts[0], cached_input=0, output=counts[1])
+    charged = Charge(int(amount), currency, None, "as stored")
+    counted = tokens_counted(outcome, tokens)
+    return Spending(tenant_id, project_id, key_id, started_at, charged, counted)
 
 
 def _use_keys(cursor, stored: list[tuple]) -> None:
     used: dict[int, datetime] = {}
-    for _, _, _, key_id, _, _, ended_at in stored:
+    for _, _, _, key_id, _, _, ended_at, *_ in stored:
         used[key_id] = max(ended_at, used.get(key_id, ended_at))
     if used:
         cursor.execute(USE_KEYS, [list(used), list(used.values())])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.db import connection, transaction
 
-from control.metering import backlog, events, traces
+from control.metering import backlog, budgets, events, traces
 from control.metering.backlog import Batch
 from control.metering.segments import locked, owners
 from control.metering.spool import line_of
@@ -108,6 +108,9 @@ def _ship_batches(folder: Path, alive: bool, at: datetime, watching: tuple[Step,
             backlog.set_aside(batch.bad)
             backlog.remember(folder, batch.after)
             step("remembered")
+        if batch.is_last:
+            budgets.release(folder.name)
+            step("released")
         backlog.forget(folder, batch)
         if batch.is_last:
             SpoolPosition.objects.filter(pk=folder.name[:OWNER_CHARACTERS_MAX]).delete()
@@ -121,6 +124,7 @@ def _store(folder: Path, batch: Batch, at: datetime, step: Step) -> Shipped:
     with transaction.atomic():
         closed = events.store(batch.closes, at)
         lost = events.store(batch.lost, at)
+        budgets.spend(folder.name, closed.calls + lost.calls)
         traces.store(batch)
         step("stored")
         refused = _count_refusals(folder.name, batch, at)

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from control import checks
-from control.states import Outcome
+from control.states import BudgetUnit, Outcome
 
 PICO = 10**12
 PICO_PER_TOKEN = PICO // 10**6  # of a price of one unit per million tokens
@@ -118,9 +118,25 @@ def charge(outcome: str, tokens: Tokens, price: PriceFacts | None) -> Charge:
     """
     if price is None:
         return Charge(0, "", None, "the model had no price when the call started")
-    if tokens.output == 0 and outcome in ENDED_BY_THE_PLATFORM:
+    if is_free(outcome, tokens):
         return Charge(0, price.currency, price.id, f"{outcome} before the first token")
     return Charge(cost_pico(tokens, price), price.currency, price.id, "tokens x price")
+
+
+def is_free(outcome: str, tokens: Tokens) -> bool:
+    return tokens.output == 0 and outcome in ENDED_BY_THE_PLATFORM
+
+
+def tokens_counted(outcome: str, tokens: Tokens) -> int:
+    """Of a budget in tokens; cached ones count whole."""
+    return 0 if is_free(outcome, tokens) else tokens.input + tokens.output
+
+
+def units_of(unit: str, currency: str, charged: Charge, tokens: int) -> int:
+    """What a call takes from a budget. Money of another currency is of another budget."""
+    if unit == BudgetUnit.TOKENS:
+        return tokens
+    return charged.amount_pico if charged.currency == currency else 0
 
 
 def amount_text(pico: int | Decimal) -> str:

@@ -4,7 +4,7 @@ from control.models.audit import AuditEntry
 from control.models.catalog import CatalogModel, Version, VersionMeasure
 from control.models.deployment import Deployment
 from control.models.fleet import Device, IllegalMove, Node, Reservation
-from control.models.money import CostRate, Posting, Price, Transfer
+from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
 from control.models.replica import Replica, StateChange
 from control.models.routes import Route, SnapshotPart, Target
 from control.models.telemetry import CallTrace, Point, ReplicaUse
@@ -13,6 +13,8 @@ from control.models.usage import RefusalCount, SpoolPosition, UsageEvent
 
 __all__ = [
     "QUOTA_FIELDS",
+    "Account",
+    "AccountLease",
     "AuditEntry",
     "Budget",
     "CallTrace",

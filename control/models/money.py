@@ -1,9 +1,9 @@
-"""Prices, cost rates and the ledger. Money is whole pico-units (10^-12)."""
+"""Prices, cost rates, the ledger, accounts of budgets. Money is whole pico-units (10^-12)."""
 
 from django.db import models
 
 from control.models.catalog import CatalogModel
-from control.models.tenancy import Tenant
+from control.models.tenancy import Budget, Tenant
 
 
 class Price(models.Model):
@@ -59,3 +59,49 @@ class Posting(models.Model):
 
     def __str__(self) -> str:
         return f"{self.account} {self.amount_pico}"
+
+
+class Account(models.Model):
+    """What is left of a budget in one of its periods, in whole units: pico, or tokens.
+
+    `spent` is of events that are stored, `leased` of gateways: amount - spent - leased is free.
+    """
+
+    budget = models.ForeignKey(Budget, models.CASCADE, related_name="accounts")
+    unit = models.CharField(max_length=8)
+    begins_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    amount = models.DecimalField(max_digits=38, decimal_places=0)
+    spent = models.DecimalField(max_digits=38, decimal_places=0, default=0)
+    leased = models.DecimalField(max_digits=38, decimal_places=0, default=0)
+    granted = models.DecimalField(
+        max_digits=38, decimal_places=0, default=0, help_text="With the last lease"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["budget", "unit", "begins_at"], name="one_account_a_period"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.budget} from {self.begins_at:%Y-%m-%d %H:%M}"
+
+
+class AccountLease(models.Model):
+    """What one gateway process holds of an account: unspent, or spent and not yet stored."""
+
+    account = models.ForeignKey(Account, models.CASCADE, related_name="leases")
+    owner = models.CharField(max_length=190, help_text="As its spool is named")
+    amount = models.DecimalField(max_digits=38, decimal_places=0)
+    renewed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["account", "owner"], name="one_lease_an_owner")
+        ]
+        indexes = [models.Index(fields=["owner"], name="leases_by_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.amount} of {self.account} to {self.owner}"

@@ -132,8 +132,11 @@ QUOTA_FIELDS = (
 
 
 class Budget(ScopedModel):
-    amount = models.DecimalField(max_digits=20, decimal_places=6)
-    currency = models.CharField(max_length=3)
+    """What a scope may spend in a period of its tenant's calendar: money, tokens, or both."""
+
+    amount = models.DecimalField(max_digits=20, decimal_places=6, null=True, blank=True)
+    currency = models.CharField(max_length=3, blank=True, default="")
+    tokens = models.PositiveBigIntegerField(null=True, blank=True)
     period = models.CharField(max_length=8, default="month")
 
     class Meta:
@@ -145,4 +148,6 @@ class Budget(ScopedModel):
         ]
 
     def __str__(self) -> str:
-        return f"{self.amount} {self.currency} a {self.period}"
+        money = [] if self.amount is None else [f"{self.amount} {self.currency}"]
+        tokens = [] if self.tokens is None else [f"{self.tokens} tokens"]
+        return f"{' and '.join([*money, *tokens])} a {self.period}"

@@ -42,7 +42,7 @@ def save_tenant(wanted: TenantWanted, *, by: str, reason: str, at: datetime) -> 
         tenant.refresh_from_db()
         ceilings = [
             write_quota(wanted.limits, tenant=tenant),
-            write_budget(wanted.budget, tenant=tenant),
+            write_budget(wanted.budget, at=at, tenant=tenant),
         ]
         if before != _facts(tenant) or any(ceilings):
             after = _facts(tenant) | {"limits": wanted.limits.named, "budget": str(wanted.budget)}
@@ -63,7 +63,7 @@ def save_project(wanted: ProjectWanted, *, by: str, reason: str, at: datetime) -
             project.refresh_from_db()
         ceilings = [
             write_quota(wanted.limits, project=project),
-            write_budget(wanted.budget, project=project),
+            write_budget(wanted.budget, at=at, project=project),
         ]
         if made or restored or any(ceilings):
             after = {"limits": wanted.limits.named, "budget": str(wanted.budget)}
@@ -135,7 +135,10 @@ def change_key(wanted: KeyWanted, *, by: str, reason: str, at: datetime) -> None
         scope = _scope(wanted)
         for field, value in scope.items():
             setattr(key, field, value)
-        ceilings = [write_quota(wanted.limits, key=key), write_budget(wanted.budget, key=key)]
+        ceilings = [
+            write_quota(wanted.limits, key=key),
+            write_budget(wanted.budget, at=at, key=key),
+        ]
         after = _facts_of_key(key)
         if before != after or any(ceilings):
             key.save(update_fields=["project", *scope])

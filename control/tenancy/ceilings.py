@@ -1,7 +1,9 @@
 """Limits and budgets of one scope: a tenant, a project or a key."""
 
 from dataclasses import fields
+from datetime import datetime
 
+from control.metering import budgets
 from control.models import Budget, Quota
 from control.tenancy.rules import BudgetWanted, Limits
 
@@ -17,13 +19,19 @@ def write_quota(limits: Limits, **owner) -> bool:
     return True
 
 
-def write_budget(budget: BudgetWanted | None, **owner) -> bool:
-    """In a transaction: write or remove the budget of one scope. True if changed."""
+def write_budget(budget: BudgetWanted | None, *, at: datetime, **owner) -> bool:
+    """In a transaction: write or remove the budget of one scope. True if changed.
+
+    One of another currency or period is another budget: what is spent is counted anew.
+    """
     stored = Budget.objects.filter(**owner).first()
     if budget is None:
         return bool(stored and stored.delete())
     wanted = {"amount": budget.amount, "currency": budget.currency, "period": budget.period}
     if stored and {name: getattr(stored, name) for name in wanted} == wanted:
         return False
-    Budget.objects.update_or_create(**owner, defaults=wanted)
+    if stored and (stored.currency, stored.period) != (budget.currency, budget.period):
+        stored.delete()
+    written, _ = Budget.objects.update_or_create(**owner, defaults=wanted)
+    budgets.amend(written, at)
     return True
