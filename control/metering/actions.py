@@ -7,8 +7,9 @@ from django.db import transaction
 
 from control import checks
 from control.metering.rules import CostRateWanted, PriceWanted
-from control.models import CatalogModel, CostRate, Price
+from control.models import CatalogModel, CostRate, Price, SnapshotPart
 from control.models.audit import record
+from control.states import Part
 
 
 def save_price(wanted: PriceWanted, *, by: str, reason: str, at: datetime) -> Price:
@@ -24,6 +25,7 @@ def save_price(wanted: PriceWanted, *, by: str, reason: str, at: datetime) -> Pr
         if before == values:
             return in_force
         price = Price.objects.create(model=model, valid_from=at, **values)
+        SnapshotPart.raise_version(Part.ROUTES)  # gateways hold money by it
         record("save price", wanted.model, by=by, reason=reason, at=at, change=(before, values))
     return price
 

@@ -8,6 +8,7 @@ from django.db import connection, transaction
 
 from control.models import (
     QUOTA_FIELDS,
+    Budget,
     Deployment,
     Key,
     Quota,
@@ -16,7 +17,7 @@ from control.models import (
     SnapshotPart,
     Target,
 )
-from control.routes import stored
+from control.routes import money, stored
 from control.routes.snapshot import (
     FORMAT,
     BucketInfo,
@@ -61,12 +62,7 @@ def build(part: Part, *, at: datetime) -> bool:
 
 
 def _identities(version: int) -> Identities:
-    scopes = {}
-    for quota in Quota.objects.order_by("pk"):
-        limits = {name: getattr(quota, name) for name in QUOTA_FIELDS}
-        named = {name: value for name, value in limits.items() if value is not None}
-        if named:
-            scopes[_scope_id(quota)] = Scope(_scope_id(quota), named)
+    scopes = _scopes()
     keys = {}
     active = Key.objects.filter(
         state=KeyState.ACTIVE, tenant__archived_at=None, project__archived_at=None
@@ -79,6 +75,24 @@ def _identities(version: int) -> Identities:
             until = _earliest(key.expires_at, key.previous_valid_until)
             keys[key.previous_digest] = _identity(key, own, _seconds(until))
     return Identities(FORMAT, version, keys, scopes)
+
+
+def _scopes() -> dict[str, Scope]:
+    """Those that name a limit or a budget."""
+    limits = {}
+    for quota in Quota.objects.order_by("pk"):
+        stated = {name: getattr(quota, name) for name in QUOTA_FIELDS}
+        named = {name: value for name, value in stated.items() if value is not None}
+        if named:
+            limits[_scope_id(quota)] = named
+    budgets = {
+        _scope_id(row): money.budgets_of(row, _scope_id(row))
+        for row in Budget.objects.order_by("pk")
+    }
+    return {
+        id_: Scope(id_, limits.get(id_, {}), budgets.get(id_, ()))
+        for id_ in limits.keys() | budgets.keys()
+    }
 
 
 def _identity(key: Key, scopes: tuple[str, ...], expires_at: float | None) -> Identity:
@@ -104,10 +118,10 @@ def _least_urgent(tenants: str, keys: str) -> str:
     return max(tenants, keys or tenants, key=order.index)
 
 
-def _scope_id(quota: Quota) -> str:
-    if quota.tenant_id:
-        return f"t:{quota.tenant_id}"
-    return f"p:{quota.project_id}" if quota.project_id else f"k:{quota.key_id}"
+def _scope_id(row: Quota | Budget) -> str:
+    if row.tenant_id:
+        return f"t:{row.tenant_id}"
+    return f"p:{row.project_id}" if row.project_id else f"k:{row.key_id}"
 
 
 def _seconds(at: datetime | None) -> float | None:
@@ -119,7 +133,7 @@ def _earliest(one: datetime | None, other: datetime) -> datetime:
 
 
 def _routes(version: int) -> Routes:
-    rows = Deployment.objects.filter(state=DeploymentState.ACTIVE).select_related("version")
+    rows = Deployment.objects.filter(state=DeploymentState.ACTIVE).select_related("version__model")
     active = {row.name: row for row in rows.order_by("pk")}
     targets = defaultdict(list)
     for target in Target.objects.select_related("deployment").order_by("pk"):
@@ -132,9 +146,12 @@ def _routes(version: int) -> Routes:
             for route in Route.objects.filter(archived_at=None).select_related("fallback")
         },
         deployments={
-            name: DeploymentInfo(name, msgspec.convert(row.bucket, BucketInfo | None))
+            name: DeploymentInfo(
+                name, msgspec.convert(row.bucket, BucketInfo | None), row.version.model.name
+            )
             for name, row in active.items()
         },
+        prices=money.prices(),
     )
 
 

@@ -2,9 +2,20 @@
 
 import msgspec
 
+from control.metering.rules import PriceFacts
 from control.states import Part
 
 FORMAT = 1  # raised with an incompatible change; gateways accept this and the one before
+
+
+class BudgetInfo(msgspec.Struct, frozen=True):
+    """What a scope may spend in a period, in one unit; its account is counted in the database."""
+
+    id: int
+    unit: str  # one of states.BudgetUnit
+    currency: str
+    text: str  # what it is, as people read it
+    scope: str
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -12,6 +23,7 @@ class Scope(msgspec.Struct, frozen=True):
 
     id: str
     limits: dict[str, int]
+    budgets: tuple[BudgetInfo, ...] = ()
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -29,7 +41,6 @@ class Identity(msgspec.Struct, frozen=True):
     expires_at: float | None
     endpoints: tuple[str, ...] | None = None  # as `Ask.endpoint` names them; None is every one
     networks: tuple[str, ...] = ()  # CIDR ranges it may call from; none named is anywhere
-    account_id: int | None = None  # of the money it may spend; None is no budget
 
 
 class Identities(msgspec.Struct, frozen=True):
@@ -105,6 +116,7 @@ class DeploymentInfo(msgspec.Struct, frozen=True):
 
     name: str
     bucket: BucketInfo | None = None
+    model: str = ""  # in the catalogue: what its calls are priced by
 
 
 class Routes(msgspec.Struct, frozen=True):
@@ -112,6 +124,7 @@ class Routes(msgspec.Struct, frozen=True):
     version: int
     routes: dict[str, RouteInfo]
     deployments: dict[str, DeploymentInfo] = {}
+    prices: dict[str, tuple[PriceFacts, ...]] = {}  # by model: in force, and those to come
 
 
 class ReplicaInfo(msgspec.Struct, frozen=True):
