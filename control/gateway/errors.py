@@ -165,6 +165,19 @@ class NeverFits(Refusal):
     retry = False
 
 
+class BudgetSpent(Refusal):
+    """Nothing that a client does brings it back before it is raised, or its period ends."""
+
+    status = 429
+    type = "insufficient_quota"
+    code = "insufficient_quota"
+    retry = False
+
+
+class Unpriced(PermissionDenied):
+    code = "model_not_priced"
+
+
 class UpstreamFailed(Refusal):
     status = 502
     code = "upstream_error"
@@ -207,6 +220,12 @@ class NotReady(_Unavailable):
     """The gateway itself cannot serve: it is draining, or knows too little or too old."""
 
     code = "gateway_not_ready"
+
+
+class BudgetUnknown(_Unavailable):
+    """The database is away, and what was leased of it is used up."""
+
+    code = "budget_unavailable"
 
 
 class UpstreamTimeout(Refusal):

@@ -61,6 +61,7 @@ _HELP = {
     "refused_at_arrival_total": ("counter", "Calls that could not have waited, by priority."),
     "connections": ("gauge", "Open connections of tenants."),
     "snapshot_age_seconds": ("gauge", "Age of the oldest knowledge served from."),
+    "budgets_away": ("gauge", "Processes that cannot ask what is left of budgets."),
     "counters_shared": ("gauge", "Processes that count limits together with all others."),
     "counters_degraded": ("gauge", "Processes that count limits alone, each with its share."),
     "ejected_replicas": ("gauge", "Replicas this gateway does not reach."),

@@ -10,6 +10,7 @@ import msgspec
 
 from control.gateway import context, encoding, errors, media, wire
 from control.gateway.admission import rules
+from control.gateway.admission.credit import Spending, spending_of
 from control.gateway.admission.personal import personal_scopes
 from control.gateway.admission.rules import Check, Hold
 from control.gateway.calls.call import Call
@@ -37,6 +38,7 @@ class Terms(NamedTuple):
     room: wire.Room
     context_tokens: int | None  # the scopes' own ceiling
     personal: tuple[Scope, ...]  # those with limits of each end user, address or identical call
+    spending: Spending | None  # what their budgets pay for, if any has one
 
 
 class World(NamedTuple):
@@ -66,6 +68,7 @@ class Gateway:
             for scope in identities.scopes.values()
         }
         self.shared.buckets.know(routes)
+        self.shared.money.know(identities.scopes.values())
         terms = functools.partial(_terms, identities, routes, checks)
         self._world = World(identities, routes, functools.lru_cache(_TERMS_MAX)(terms))
 
@@ -186,6 +189,8 @@ class Gateway:
         )
         if terms.personal:
             hold = self.shared.personal.narrowed(hold, terms.personal, request, ask)
+        if terms.spending:
+            hold, max_tokens = self.shared.money.staked(hold, terms.spending, ask, max_tokens)
         if request.headers.get(b"x-stainless-retry-count", b"0") != b"0":
             self.shared.tally.add("retries_total")
         begin = ModeratedCall if route.moderation else Call
@@ -232,6 +237,7 @@ class Gateway:
             "snapshot_age_seconds": age,
             "spool": "open" if shared.spool.has_room else "full",
             "counters": "shared" if shared.counters.shared else "local",
+            "budgets": "away" if shared.money.is_away else "known",
         }
         connection.respond(200 if good else 503, msgspec.json.encode(body))
 
@@ -280,7 +286,8 @@ def _terms(
         context_tokens=_lowest(contexts),
     )
     asked = tuple(check for scope in scopes for check in checks[scope])
-    return Terms(asked, room, context_tokens, personal_scopes(own))
+    spending = spending_of(own, route, routes)
+    return Terms(asked, room, context_tokens, personal_scopes(own), spending)
 
 
 def _lowest(ceilings: list[int | None]) -> int | None:

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from control.gateway.admission.buckets import Buckets
 from control.gateway.admission.counters import Counters
+from control.gateway.admission.lender import Lender
+from control.gateway.admission.money import Money
 from control.gateway.admission.personal import Personal
 from control.gateway.admission.strangers import Strangers
 from control.gateway.counted import Counted
@@ -51,6 +53,7 @@ class Shared:
     spool: Spool
     outbox: Outbox
     counters: Counters
+    money: Money
     replicas: LiveReplicas
     slots: SlotLeases
     waiting: Waiting
@@ -81,7 +84,16 @@ class Shared:
             self.spool.append(Refused(tenant, key_id, code, minute, count))
 
 
-def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, clock: Clock) -> Shared:
+def shared(
+    *,
+    redis_url: str,
+    processes: int,
+    spool: Spool,
+    limits: Limits,
+    clock: Clock,
+    lender: Lender | None = None,
+) -> Shared:
+    """Without a lender no call of a budget is let in."""
     buckets = Buckets(processes=processes, clock=clock.now)
     tally = Tally()
     waiting = Waiting(calls_max=limits.waiting_calls, clock=clock.now)
@@ -109,20 +121,25 @@ def shared(*, redis_url: str, processes: int, spool: Spool, limits: Limits, cloc
         telemetry=Telemetry(
             counters.valkey, replicas.all, rotation.heard, now=clock.now, wall=clock.wall
         ),
+        money=Money(lender, processes=processes, limits=limits, clock=clock.now, wall=clock.wall),
         replicas=replicas,
         slots=slots,
         waiting=waiting,
         tally=tally,
         buckets=buckets,
-        strangers=Strangers(
-            per_minute=limits.strangers_per_minute,
-            processes=processes,
-            addresses_max=limits.stranger_addresses,
-            clock=clock.now,
-        ),
+        strangers=_strangers(processes, limits, clock),
         personal=Personal(derived("end-users")),
         trace_room=Room(limits.refused_traces_per_second),
         judges=Judges(limits, clock.now),
+    )
+
+
+def _strangers(processes: int, limits: Limits, clock: Clock) -> Strangers:
+    return Strangers(
+        per_minute=limits.strangers_per_minute,
+        processes=processes,
+        addresses_max=limits.stranger_addresses,
+        clock=clock.now,
     )
 
 

@@ -17,6 +17,7 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
     for act in (
         *(call.sweep for call in tuple(shared.calls)),
         shared.counters.sweep,
+        shared.money.sweep,
         shared.buckets.sweep,
         shared.replicas.sweep,
         shared.deaths.sweep,

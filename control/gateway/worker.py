@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvloop
 
+from control.gateway.admission.lender import Lender
 from control.gateway.http1.listener import Listener
 from control.gateway.limits import Limits
 from control.gateway.reports import Reporter
@@ -93,6 +94,7 @@ class Worker:
             spool=spool,
             limits=self._limits,
             clock=self._clock,
+            lender=Lender(url=self._place.database_url, owner=self._place.owner),
         )
         self._gateway = Gateway(self._shared)
         self._listener = Listener(self._gateway, self._limits)
@@ -149,6 +151,7 @@ class Worker:
             "connections": len(self._listener.connections),
             "snapshot_age_seconds": gateway.snapshot_age_seconds() or 0.0,
             **self._shared.counters.gauges(),
+            "budgets_away": int(self._shared.money.is_away),
             "ejected_replicas": self._shared.replicas.ejected(),
             "spool_full": 0 if self._shared.spool.has_room else 1,
             "workers": 1,
@@ -177,6 +180,7 @@ class Worker:
         self._shared.replicas.close()
         self._shared.judges.close()
         self._shared.counters.close()
+        self._shared.money.close()  # before the spool: whoever ships its end ends the leases
         self._flush_refused()
         self._shared.outbox.flush()
         self._report()

@@ -11,6 +11,7 @@ import httpx
 import msgspec
 
 from control.gateway import sockets
+from control.gateway.admission.lender import Lender
 from control.gateway.http1.listener import Listener
 from control.gateway.limits import Limits
 from control.gateway.serve import Gateway
@@ -93,17 +94,25 @@ class Place:
     """`async with Place(tmp_path) as place:` and it listens on `place.port`."""
 
     def __init__(
-        self, folder: Path, *, limits: dict | None = None, redis_url: str = NOWHERE, processes=1
+        self,
+        folder: Path,
+        *,
+        limits: dict | None = None,
+        redis_url: str = NOWHERE,
+        processes=1,
+        owner: str = "worker-1",
+        lender: Lender | None = None,  # for budgets
     ) -> None:
         self.time = Time()
         self.limits = dataclasses.replace(Limits(), **(limits or {}))
-        self.spool = SpoolWriter(folder, "worker-1")
+        self.spool = SpoolWriter(folder, owner)
         self.shared = shared(
             redis_url=redis_url,
             processes=processes,
             spool=self.spool,
             limits=self.limits,
             clock=Clock(self.time.now, self.time.wall),
+            lender=lender,
         )
         self.gateway = Gateway(self.shared)
         self.listener = Listener(self.gateway, self.limits)
@@ -139,6 +148,7 @@ class Place:
         self.shared.replicas.close()
         self.shared.judges.close()
         self.shared.counters.close()
+        self.shared.money.close()
         await asyncio.sleep(0)
         self.shared.outbox.flush()
         self.spool.close()

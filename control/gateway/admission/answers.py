@@ -1,9 +1,12 @@
 """What a tenant reads of its limits: which one refused its call, how long to wait, what is left."""
 
 from control.gateway import errors
+from control.gateway.admission.credit import Unfunded, Unpriced
 from control.gateway.admission.rules import Level, Refused, Slots, duration_text
 from control.gateway.errors import Headers, Refusal
+from control.metering.rules import amount_text
 from control.routes.snapshot import Identity
+from control.states import BudgetUnit
 
 _RATES: dict[str, tuple[str, type[Refusal]]] = {
     "requests_per_second": ("requests per second", errors.RateLimited),
@@ -27,8 +30,10 @@ _HEADERS: dict[str, Names] = {
 }
 
 
-def refusal_of(refused: Refused, route: str, identity: Identity) -> Refusal:
+def refusal_of(refused: Refused | Unfunded, route: str, identity: Identity) -> Refusal:
     """Clients parse the wait in the text: it is the same as in the headers."""
+    if isinstance(refused, Unfunded):
+        return budget_spent(refused, identity)
     if refused.check.limit in _BUCKETS:
         return slow_down(refused, route)
     check, where = refused.check, f"for '{route}' in {_scope(refused.check.scope, identity)}"
@@ -51,6 +56,33 @@ def refusal_of(refused: Refused, route: str, identity: Identity) -> Refusal:
         f"Rate limit reached {where} on {of}: Limit {check.units}, Used {check.units - left},"
         f" Requested {refused.requested}. Please try again in {wait}.",
         wait_seconds=refused.wait_seconds,
+    )
+
+
+def budget_spent(unfunded: Unfunded, identity: Identity) -> Refusal:
+    """What is spent and what calls only hold are told apart: the latter may come back."""
+    budget = unfunded.budget
+    if not unfunded.known:
+        return errors.BudgetUnknown(
+            "What is left of a budget cannot be asked at the moment. Please try again shortly.",
+            wait_seconds=1,
+        )
+    amount, spent, held, requested = (
+        str(units) if budget.unit == BudgetUnit.TOKENS else amount_text(units)
+        for units in (unfunded.amount, unfunded.spent, unfunded.held, unfunded.requested)
+    )
+    return errors.BudgetSpent(
+        f"The budget of {_scope(budget.scope, identity)}, {budget.text}, has too little left:"
+        f" Limit {amount}, Spent {spent}, Held by calls that run {held}, Requested at most"
+        f" {requested}. Lower 'max_tokens', or have the budget raised."
+    )
+
+
+def unpriced(unpriced: Unpriced, route: str) -> Refusal:
+    return errors.Unpriced(
+        f"A budget pays for this call, and '{route}' has no price in its currency"
+        f" ({unpriced.currency}). Ask your operator to set one, or call another model.",
+        param="model",
     )
 
 

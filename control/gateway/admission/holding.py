@@ -5,10 +5,14 @@ from collections.abc import Callable
 from control.gateway.admission.answers import ratelimit_headers
 from control.gateway.admission.buckets import Buckets
 from control.gateway.admission.counters import Counters
+from control.gateway.admission.credit import Unfunded
 from control.gateway.admission.leases import Taken
 from control.gateway.admission.rules import Hold, Refused, Used
 from control.gateway.errors import Headers
+from control.metering.spool import Close
 from control.routes.snapshot import RouteInfo
+
+Decided = Refused | Unfunded
 
 
 class Holding:
@@ -20,12 +24,28 @@ class Holding:
         self._route = route
         self._entered = False
         self._call_id = call_id
+        self._money = hold.money
         self._hold = hold
         self._answer: Taken | Refused | None = None
         self._taken: Taken | None = None
         self._settled = False
 
-    def take(self, on_taken: Callable[[], None], on_refused: Callable[[Refused], None]) -> None:
+    def take(
+        self,
+        started_at: float,
+        on_taken: Callable[[], None],
+        on_refused: Callable[[Decided], None],
+    ) -> None:
+        """Of its budgets first: what they refuse takes nothing of rates."""
+        if self._money is None:
+            return self._take(on_taken, on_refused)
+
+        def on_money(unfunded: Unfunded | None) -> None:
+            return on_refused(unfunded) if unfunded else self._take(on_taken, on_refused)
+
+        return self._money.begin(started_at, on_money)
+
+    def _take(self, on_taken: Callable[[], None], on_refused: Callable[[Refused], None]) -> None:
         def on_answer(answer: Taken | Refused) -> None:
             self._answer = answer
             if isinstance(answer, Taken):
@@ -39,7 +59,14 @@ class Holding:
 
         self._counters.take(self._call_id, self._hold, on_answer)
 
+    def charge(self, close: Close, model: str) -> None:
+        """Before `settle`: what budgets pay for the call, as it is written down."""
+        if self._money:
+            self._money.settle(close, model)
+
     def settle(self, used: Used) -> None:
+        if self._money:
+            self._money.settle()
         if not self._settled and self._taken:
             self._counters.settle(self._call_id, self._hold, self._taken, used)
             if self._entered:

@@ -1,10 +1,10 @@
 """How fast and how many: GCRA as a token bucket, and one decision over all limits of a call."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, inf
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 Number = int | float | Fraction
 _ROUNDING_UNITS = Fraction(1, 1_000_000)  # of clocks that count in floats
@@ -96,6 +96,14 @@ COUNTS = {
 }
 
 
+class Staked(Protocol):
+    """What budgets set aside for a call."""
+
+    def begin(self, started_at: float, on_answer: Callable[[Any], None]) -> None: ...
+
+    def settle(self, close: Any = None, model: str = "") -> None: ...
+
+
 class Hold(NamedTuple):
     """What a call sets aside before it runs; what it then used settles it."""
 
@@ -103,6 +111,7 @@ class Hold(NamedTuple):
     input_tokens: int = 0
     output_tokens: int = 0
     personal: bool = False  # some checks are of this call alone: others have others
+    money: Staked | None = None  # if budgets pay for it
 
     def units(self, check: Rate) -> int:
         counts = COUNTS.get(check.limit, CALL)

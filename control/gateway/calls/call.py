@@ -2,8 +2,8 @@
 
 from control.gateway import errors, wire
 from control.gateway.admission import answers
-from control.gateway.admission.holding import Holding
-from control.gateway.admission.rules import Hold, Refused
+from control.gateway.admission.holding import Decided, Holding
+from control.gateway.admission.rules import Hold
 from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.bill import NOTHING, cost_of, used_of
 from control.gateway.calls.journal import Ending, Journal
@@ -68,9 +68,9 @@ class Call:
     def start(self, max_tokens: int | None) -> None:
         self._max_tokens = max_tokens
         self._shared.calls.add(self)
-        self._holding.take(self._on_taken, self._on_limit)
+        self._holding.take(self._journal.started_at, self._on_taken, self._on_limit)
 
-    def _on_limit(self, refused: Refused) -> None:
+    def _on_limit(self, refused: Decided) -> None:
         self._journal.decided(refused)
         self.refuse(answers.refusal_of(refused, self._route.name, self._identity))
 
@@ -271,9 +271,9 @@ class Call:
             ending = Ending(
                 outcome, status, self._attempts, delivered, first_at, self._last_token_at
             )
-            self._journal.closed(attempt, ending, tokens)
+            close = self._journal.closed(attempt, ending, tokens)
+            self._holding.charge(close, attempt.live.info.model)
             attempt.part()
-            self._patience.part()
         self._holding.settle(used)
         shared.waiting.advance()
 

@@ -56,7 +56,7 @@ class Journal:
             self.headers = ((b"traceresponse", told.encode()),)
         self._ask = ask
         self._received_at = request.received_at
-        self._started_at = shared.clock.wall()
+        self.started_at = shared.clock.wall()
         self._noted: chunks.Usage | None = None
         self._is_open = False
 
@@ -82,7 +82,7 @@ class Journal:
             endpoint=self._ask.called,
             stream=self._ask.stream,
             priority=self._priority,
-            started_at=self._started_at,
+            started_at=self.started_at,
             input_estimate=self._ask.input_estimate,
         )
         return self._shared.outbox.add(record, on_written)
@@ -141,18 +141,18 @@ class Journal:
             tenant=self._identity.tenant,
             key_id=self._identity.key_id,
             code=code,
-            minute=int(self._started_at) // 60 * 60,
+            minute=int(self.started_at) // 60 * 60,
             count=0,  # it is counted already, with the others of its minute
             call_id=self._call_id,
             route=self._route,
             status=refusal.status,
-            started_at=self._started_at,
-            ended_at=self._started_at + total,
+            started_at=self.started_at,
+            ended_at=self.started_at + total,
             trace=self._trace(tracing.REFUSED),
         )
         shared.outbox.add(refused)
 
-    def closed(self, attempt: Attempt, ending: Ending, tokens: Tokens) -> None:
+    def closed(self, attempt: Attempt, ending: Ending, tokens: Tokens) -> spool.Close:
         """All that `opened` said too, so that an event can be made of it alone."""
         usage, source = tokens
         if self._ask.stream and usage.input and attempt.answer:
@@ -183,7 +183,7 @@ class Journal:
             reasoning_tokens=usage.reasoning,
             delivered_tokens=delivered,
             tokens_source=source,
-            started_at=self._started_at,
+            started_at=self.started_at,
             first_token_at=self._wall(ending.first_token_at),
             ended_at=self._shared.clock.wall(),
             cached_source=self.cached_source,
@@ -193,6 +193,7 @@ class Journal:
         )
         self._shared.outbox.add(close)
         self._count(ending, usage)
+        return close
 
     def _with_cached(self, attempt: Attempt, usage: chunks.Usage, outcome: Outcome) -> chunks.Usage:
         """An engine says at the end what was cached, if it comes to that."""
@@ -256,7 +257,7 @@ class Journal:
         return round((at - self._received_at) * 1_000_000)
 
     def _wall(self, at: float | None) -> float | None:
-        return None if at is None else self._started_at + at - self._received_at
+        return None if at is None else self.started_at + at - self._received_at
 
     def _count(self, ending: Ending, usage: chunks.Usage) -> None:
         counted = self._shared.counted

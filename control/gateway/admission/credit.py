@@ -1,0 +1,181 @@
+"""What a process holds of a budget ahead of its calls, and what a call holds of that (pure)."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from math import inf
+from typing import NamedTuple
+
+from control.metering.rules import (
+    PriceFacts,
+    Tokens,
+    charge,
+    clamp,
+    price_in_force,
+    tokens_counted,
+    units_of,
+)
+from control.metering.spool import Close
+from control.routes.snapshot import BudgetInfo, RouteInfo, Routes, Scope
+from control.states import BudgetUnit
+
+_WINDOW_SECONDS = 60.0
+
+
+class Spending(NamedTuple):
+    """Which budgets pay for the calls of the same scopes on the same route, by which prices."""
+
+    budgets: tuple[BudgetInfo, ...]
+    models: tuple[str, ...]  # any of them may answer
+    prices: Mapping[str, tuple[PriceFacts, ...]]  # of all models
+
+
+class Stake(NamedTuple):
+    """The most that a call may cost each of its budgets."""
+
+    spending: Spending
+    units: tuple[int, ...]
+
+
+class Unpriced(NamedTuple):
+    """What such a call costs is not known, so no budget can be held to it."""
+
+    model: str
+    currency: str
+
+
+class Unfunded(NamedTuple):
+    """A budget has too little left. All are in its units; nothing is known while it is away."""
+
+    budget: BudgetInfo
+    requested: int
+    amount: int = 0
+    spent: int = 0
+    held: int = 0  # by other calls
+    known: bool = True
+
+
+def spending_of(scopes: Iterable[Scope], route: RouteInfo, routes: Routes) -> Spending | None:
+    """None, as for most: nobody has given them a budget."""
+    budgets = tuple(budget for scope in scopes for budget in scope.budgets)
+    if not budgets:
+        return None
+    names = {target.deployment for target in route.targets}
+    names |= {target.deployment for rule in route.rules for target in rule.targets}
+    names |= {route.fallback} if route.fallback else set()
+    known = routes.deployments
+    models = {known[name].model if name in known else "" for name in names}
+    return Spending(budgets, tuple(sorted(models)), routes.prices)
+
+
+def stake_of(
+    spending: Spending, at: datetime, *, input_tokens: int, output_tokens: int
+) -> Stake | Unpriced:
+    """All that it may read, at the price of what is not cached, and all that it may write."""
+    units = []
+    for budget in spending.budgets:
+        if budget.unit == BudgetUnit.TOKENS:
+            units.append(input_tokens + output_tokens)
+            continue
+        most = 0
+        for model in spending.models:
+            price = price_in_force(spending.prices.get(model, ()), at)
+            if price is None or price.currency != budget.currency:
+                return Unpriced(model, budget.currency)
+            per_input = max(price.input_pico, price.cached_input_pico)
+            most = max(most, input_tokens * per_input + output_tokens * price.output_pico)
+        units.append(most)
+    return Stake(spending, tuple(units))
+
+
+def charged(spending: Spending, close: Close, model: str) -> tuple[int, ...]:
+    """What a call that has ended costs each of its budgets: as ingest will price it."""
+    tokens = clamp(Tokens(close.input_tokens, close.cached_input_tokens, close.output_tokens))
+    at = datetime.fromtimestamp(close.started_at, UTC)
+    price = price_in_force(spending.prices.get(model, ()), at)
+    bill = charge(close.outcome, tokens, price)
+    counted = tokens_counted(close.outcome, tokens)
+    return tuple(
+        units_of(budget.unit, budget.currency, bill, counted) for budget in spending.budgets
+    )
+
+
+class Purse:
+    """Units of one account. `left` + `held` + what is spent and not stored yet = its lease.
+
+    It is lean near the end of the budget: then it holds for calls that run, and nothing beside.
+    """
+
+    __slots__ = (
+        "account_id", "begins_at", "debt", "ends_at", "held", "left", "lean_until", "used_at",
+        "_minute", "_recent", "_spent",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.account_id: int | None = None
+        self.begins_at = -inf  # epoch seconds
+        self.ends_at = inf
+        self.left = 0
+        self.held = 0
+        self.debt = 0  # spent beyond what was leased, and not asked for yet
+        self.lean_until = -inf
+        self.used_at = -inf
+        self._minute = -inf  # when the window began that `_spent` is of
+        self._spent = self._recent = 0
+
+    def take(self, units: int, now: float) -> bool:
+        self.used_at = now
+        if units > self.left:
+            return False
+        self.left -= units
+        self.held += units
+        return True
+
+    def settle(self, units: int, used: int, now: float) -> None:
+        """Once, by what the call used: nothing, if it failed."""
+        self.held -= units
+        self.left += units - used
+        if self.left < 0:
+            self.debt -= self.left
+            self.left = 0
+        self._roll(now)
+        self._spent += used
+
+    def granted(self, units: int) -> None:
+        self.left += units
+
+    def spare(self, now: float, *, head: int, idle_seconds: float) -> int:
+        """What is to be given back, and is no longer here. `head` is what a call waits for.
+
+        Near the end a part that is too small for it goes back too: two processes that keep half
+        of what one call needs would let none in.
+        """
+        if now < self.lean_until:
+            keep = head if self.left >= head else 0
+        elif head or now - self.used_at < idle_seconds:
+            return 0
+        else:
+            keep = 0
+        spare = self.left - keep
+        self.left = keep
+        return spare
+
+    def empty(self) -> int:
+        left, self.left = self.left, 0
+        return left
+
+    def wanted(self, now: float) -> int:
+        """Beside what calls wait for: a minute's spend, or as much as calls hold now."""
+        if now < self.lean_until:
+            return 0
+        self._roll(now)
+        return max(self._spent, self._recent, self.held)
+
+    def is_low(self, now: float) -> bool:
+        """It is time to ask for more, before a call has to wait."""
+        return now >= self.lean_until and self.left * 2 < self.wanted(now)
+
+    def _roll(self, now: float) -> None:
+        if now - self._minute >= _WINDOW_SECONDS:
+            fresh = now - self._minute < 2 * _WINDOW_SECONDS
+            self._recent = self._spent if fresh else 0
+            self._minute, self._spent = now, 0
