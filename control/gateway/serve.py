@@ -10,9 +10,7 @@ import msgspec
 
 from control.gateway import context, encoding, errors, media, wire
 from control.gateway.admission import rules
-from control.gateway.admission.credit import Spending, spending_of
-from control.gateway.admission.personal import personal_scopes
-from control.gateway.admission.rules import Check, Hold
+from control.gateway.admission.rules import Hold
 from control.gateway.calls.call import Call
 from control.gateway.calls.moderated import ModeratedCall
 from control.gateway.dialects.refusals import worded
@@ -22,23 +20,15 @@ from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection
 from control.gateway.identity import client_of, identify, judge_endpoint
 from control.gateway.ids import call_id
+from control.gateway.routing.picks import route_for
 from control.gateway.salts import salt_of
 from control.gateway.shared import Shared
-from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes, Scope
+from control.gateway.terms import Terms, terms_of
+from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes
 
 log = logging.getLogger(__name__)
 
 _TERMS_MAX = 4096  # remembered at once
-
-
-class Terms(NamedTuple):
-    """What holds for every call of the same scopes on the same route."""
-
-    checks: tuple[Check, ...]
-    room: wire.Room
-    context_tokens: int | None  # the scopes' own ceiling
-    personal: tuple[Scope, ...]  # those with limits of each end user, address or identical call
-    spending: Spending | None  # what their budgets pay for, if any has one
 
 
 class World(NamedTuple):
@@ -46,7 +36,7 @@ class World(NamedTuple):
 
     identities: Identities
     routes: Routes
-    terms: Callable[[tuple[str, ...], str], Terms]  # of scopes and a route's name
+    terms: Callable[..., Terms]  # of scopes, a route's name, and the targets of its rule if any
 
 
 class Gateway:
@@ -69,7 +59,7 @@ class Gateway:
         }
         self.shared.buckets.know(routes)
         self.shared.money.know(identities.scopes.values())
-        terms = functools.partial(_terms, identities, routes, checks)
+        terms = functools.partial(terms_of, identities, routes, checks)
         self._world = World(identities, routes, functools.lru_cache(_TERMS_MAX)(terms))
 
     def know_replicas(self, replicas: Replicas, keys: dict[int, str]) -> None:
@@ -172,13 +162,16 @@ class Gateway:
             depth_max=limits.depth,
             more=functools.partial(self._members_of, identity),
         )
-        route = self._route(ask.model, identity)
+        route, ruled = self._route(ask.model, identity), None
+        if route.rules:
+            route = route_for(request, route, ask, self.shared.clock.wall())
+            ruled = route.targets
         ask.salt = salt_of(identity.tenant_id, route)
         if ask.links:
             media.judge(ask.links, route.media_hosts)
         if self.shared.deaths.condemned:
             self.shared.deaths.judge(ask)
-        terms = world.terms(identity.scopes, route.name)
+        terms = world.terms(identity.scopes, route.name, ruled)
         context.judge(ask, terms.context_tokens)
         max_tokens = wire.output_tokens(ask, terms.room)
         expected = route.output_tokens_default or limits.output_tokens_expected
@@ -264,34 +257,6 @@ class Gateway:
 
 def _may(identity: Identity, route: str) -> bool:
     return identity.routes is None or route in identity.routes
-
-
-def _terms(
-    identities: Identities,
-    routes: Routes,
-    checks: dict[str, tuple[Check, ...]],
-    scopes: tuple[str, ...],
-    name: str,
-) -> Terms:
-    """All checks; of ceilings the lowest: each scope's, the route's, what its engines can hold."""
-    route = routes.routes[name]
-    outputs = [route.output_tokens_max]
-    own = [identities.scopes[scope] for scope in scopes]
-    outputs += [scope.limits.get("output_tokens") for scope in own]
-    context_tokens = _lowest([scope.limits.get("context_tokens") for scope in own])
-    contexts = [context_tokens, *(target.context_tokens for target in route.targets)]
-    room = wire.Room(
-        output_tokens_max=_lowest(outputs),
-        output_tokens_default=route.output_tokens_default,
-        context_tokens=_lowest(contexts),
-    )
-    asked = tuple(check for scope in scopes for check in checks[scope])
-    spending = spending_of(own, route, routes)
-    return Terms(asked, room, context_tokens, personal_scopes(own), spending)
-
-
-def _lowest(ceilings: list[int | None]) -> int | None:
-    return min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
 
 
 def _model(route: RouteInfo) -> dict:

@@ -13,7 +13,7 @@ from control.gateway.calls.plan import plan_of
 from control.gateway.calls.translated import delivery_of
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
-from control.gateway.routing.picks import pick_of, route_for
+from control.gateway.routing.picks import pick_of
 from control.gateway.routing.rules import Choice, Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams.relay import Piece
@@ -50,8 +50,7 @@ class Call:
         request = connection.request
         self.id = request.id
         self._identity: Identity = request.identity
-        want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
-        route, self.want = route_for(request, route, ask, want, shared.clock.wall())
+        self.want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
         self._journal = Journal(shared, request, route, ask, self.want.priority)
         self._patience = Patience(self, shared, route, self._journal, request, streams=ask.stream)
         self._shared = shared

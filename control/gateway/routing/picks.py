@@ -4,7 +4,7 @@ from control.gateway.http1.request import Request
 from control.gateway.limits import Limits
 from control.gateway.routing import keys, targets
 from control.gateway.routing.candidates import Pick
-from control.gateway.waiting.rules import Want
+from control.gateway.waiting.rules import Want, served_priority
 from control.gateway.wire import Ask
 from control.routes.snapshot import RouteInfo
 from control.states import Priority, RoutingPolicy
@@ -22,22 +22,17 @@ def pick_of(request: Request, route: RouteInfo, ask: Ask, want: Want, limits: Li
     )
 
 
-def route_for(
-    request: Request, route: RouteInfo, ask: Ask, want: Want, at: float
-) -> tuple[RouteInfo, Want]:
+def route_for(request: Request, route: RouteInfo, ask: Ask, at: float) -> RouteInfo:
     """By the route's rules; `at` is the time of day, in epoch seconds."""
-    if not route.rules:
-        return route, want
+    identity = request.identity
     asked = targets.Asked(
-        tenant=request.identity.tenant,
-        priority=want.priority,
+        tenant=identity.tenant,
+        priority=served_priority(identity.priority, route.priority, ask.service_tier),
         input_tokens=ask.input_estimate,
         hour=targets.hour_of(at),
         headers=request.headers,
     )
-    mine = targets.narrowed(route, asked)
-    pool = frozenset([target.deployment for target in mine.targets if target.weight > 0])
-    return mine, want._replace(pool=pool)
+    return targets.narrowed(route, asked)
 
 
 _KEYED = frozenset({RoutingPolicy.PREFIX, RoutingPolicy.STICKY})

@@ -27,6 +27,25 @@ async def test_a_header_or_the_size_of_a_prompt_sends_a_call_elsewhere(place, en
     assert (len(a.seen), len(b.seen)) == (2, 2)
 
 
+async def test_the_context_of_where_a_rule_sends_a_call_bounds_its_answer(place, engines):
+    a, b = await two(engines)
+    long = RuleInfo((target("b", context_tokens=32_768),), input_tokens_min=500)
+    narrow = RuleInfo((target("b", context_tokens=512),), header=("x-team", "search"))
+    own = target("a", context_tokens=4096)
+    place.know(route("chat", own, rules=(long, narrow), output_tokens_default=8192))
+    refused = await place.post(chat(max_tokens=5000))
+    assert (refused.status, refused.error["code"]) == (400, "context_length_exceeded")
+    assert "is 4096 tokens" in refused.error["message"]
+    assert (await place.post(chat(LONG, max_tokens=5000))).status == 200
+    assert b.seen[0].body["max_tokens"] == 5000
+    assert (await place.post(chat(LONG))).status == 200
+    assert b.seen[1].body["max_tokens"] == 8192
+    refused = await place.post(chat(max_tokens=1000), x_team="search")
+    assert "is 512 tokens" in refused.error["message"]
+    assert (await place.post(chat())).status == 200
+    assert a.seen[0].body["max_tokens"] == 4096
+
+
 async def test_the_priority_that_a_call_has_decides_not_the_one_it_might_have(place, engines):
     a, b = await two(engines)
     rules = (RuleInfo((target("b"),), priorities=("batch",)),)
