@@ -230,7 +230,5 @@ IGNORED = frozenset(
     }
 )
 # Whose urgency, whose cache, which engine's memory: the platform's to set, whatever a route adds.
-OURS = frozenset(
-    {"cache_salt", "kv_transfer_params", "priority", "request_id", "vllm_xargs", "chat_template"}
-)
+OURS = frozenset({"cache_salt", "kv_transfer_params", "priority", "request_id", "vllm_xargs"})
 STREAM_OPTIONS = frozenset({"include_usage", "continuous_usage_stats", "include_obfuscation"})

@@ -1,234 +1,186 @@
-"""What the gateway costs: CPU microseconds per request and per chunk, beside its floor and nginx.
+"""What the gateway costs beside nginx and other gateways, and whether it keeps its promises.
 
-    make bench-gateway
+    make bench-gateway            (SECONDS=600 in the environment: 1,000 streams for ten minutes)
 
 Every target is started once, then visited in turn for each workload, the order reversed each round.
-The target has one core, upstream and client the other. CPU time (user and system, all threads)
-holds on a noisy machine where latencies do not; compare ratios of one run only.
+The target has one core, upstream and client the other. CPU time (user and system, all threads of
+the process tree) holds on a noisy machine where latencies do not; compare ratios of one run only.
 """
 
-import json
+import os
 import shutil
-import statistics
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.bench import targets
-from tests.bench.report import Target, finish, say, table
-from tests.bench.targets import KEY, OTHER_CORE, Server
+from tests.bench import peers, promises, targets
+from tests.bench.measured import Bench, Workload
+from tests.bench.place import Booked, Place
+from tests.bench.report import ROOT, Target, finish, say, table
 
-ROUNDS = 5
-SECONDS = 2.0
-WARM_SECONDS = 1.0
 SOURCES = Path(__file__).parent
 WEIR, PLAIN, NGINX, UPSTREAM = "Weir", "plain asyncio relay", "nginx", "upstream"
+STREAMS_SECONDS = float(os.environ.get("SECONDS", "15"))
+_TOLD = {"include_usage": True, "continuous_usage_stats": True}
 
-
-@dataclass(frozen=True)
-class Workload:
-    """CPU time is divided by the number of `per`."""
-
-    name: str
-    connections: int
-    per: str  # calls | chunks
-    asked: str  # members of the request's body, as JSON
-
-
-JSON = Workload("small JSON, 64 connections", 64, "calls", "{}")
-PACED = Workload("64 streams at 10 ms", 64, "chunks", '{"stream": true, "seed": 10}')
-BURST = Workload("64 streams in one burst", 64, "chunks", '{"stream": true, "max_tokens": 256}')
-ONE = Workload("one stream", 1, "calls", '{"stream": true, "seed": 4, "max_tokens": 4}')
-WORKLOADS = (JSON, PACED, BURST, ONE)
-
-
-@dataclass
-class Measured:
-    """One target at one workload: a figure of each round, and the best, since noise only adds."""
-
-    cpu_microseconds: list[float] = field(default_factory=list)
-    first_microseconds: list[float] = field(default_factory=list)
-    per_second: list[float] = field(default_factory=list)
-
-    @property
-    def cpu(self) -> float:
-        return min(self.cpu_microseconds)
-
-    @property
-    def first(self) -> float:
-        return statistics.median(self.first_microseconds)
-
-    @property
-    def rate(self) -> float:
-        return max(self.per_second)
-
-
-Results = dict[tuple[str, Workload], Measured]
+JSON = Workload("small JSON, 64 connections", 64, "calls", {})
+BARE = Workload("64 streams at 10 ms", 64, "chunks", {"stream": True, "seed": 10}, model="bare")
+RICH = Workload(
+    "64 streams at 10 ms, usage and token ids in each chunk",
+    64,
+    "chunks",
+    {"stream": True, "seed": 10},
+    others={"stream_options": _TOLD, "return_token_ids": True},
+)
+ONE = Workload("one stream", 1, "calls", {"stream": True, "seed": 4, "max_tokens": 4})
+THOUSAND = Workload(
+    "1,000 streams at 20 ms",
+    1000,
+    "chunks",
+    {"stream": True, "seed": 20, "max_tokens": 256},
+    others={"stream_options": _TOLD, "return_token_ids": True},
+    may_fail=True,
+)
 
 
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="weir-bench-"))
-    folder.chmod(0o711)  # Valkey runs as another account and passes through
-    servers: list[Server] = []
+    folder.chmod(0o711)  # servers run as another account and pass through
+    place, servers = Place(folder), []
     try:
         for name in ("upstream", "load"):
             command = ["gcc", "-O2", "-o", str(folder / name), str(SOURCES / f"{name}.c")]
             subprocess.run(command, check=True, timeout=60)
-        visited = _started(folder, servers)
-        results = _measured(folder, visited)
-        memory = {server.name: server.memory_mib() for server in visited}
+        servers += [targets.upstream(folder), targets.upstream(folder, "bare")]
+        place.begin(servers[0].port, servers[1].port)
+        weir = place.gateway(WEIR)
+        others = peers.start_all(folder, servers[0].port)
+        visited = [weir, targets.plain(servers[0].port), *targets.nginx(folder, servers[0].port)]
+        servers += [*visited[1:], *others.servers]
+        bench = Bench(folder, weir, tuple(servers[:2]), place.stores)
+        _measure(bench, [*visited, *others.servers], servers[0])
+        seconds = _promised(bench, place)
+        booked = place.when_booked(bench.sent)
+        _crowd(bench, visited, servers[0])
     finally:
-        for server in reversed(servers):
+        for server in reversed([*servers, *place.servers]):
             server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    _report(results, memory)
+    if booked != bench.sent:
+        raise SystemExit(f"no figures: the ledger holds {booked}, sent were {bench.sent}")
+    _report(bench, seconds, others.missing, booked)
 
 
-def _started(folder: Path, servers: list[Server]) -> list[Server]:
-    """What is visited; `servers` grows with all that must be stopped."""
-    servers.append(targets.upstream(folder))
-    engine_port = servers[0].port
-    valkey, redis_url = targets.valkey(folder)
-    servers.append(valkey)
-    servers.append(targets.weir(folder, engine_port, redis_url))
-    servers.append(targets.plain(engine_port))
-    servers.extend(targets.nginx(folder, engine_port))
-    if servers[-1].name != NGINX:
-        say("nginx is not installed: compared with the plain relay only")
-    return [server for server in servers if server is not valkey]
+def _measure(bench: Bench, servers: list[targets.Server], upstream: targets.Server) -> None:
+    streaming = [server for server in servers if server.name != peers.LITELLM]
+    bench.visit(JSON, servers)
+    bench.visit(BARE, [s for s in servers if s.name in (WEIR, PLAIN, NGINX)])
+    bench.visit(RICH, streaming)
+    bench.visit(ONE, [*streaming, upstream])
 
 
-def _measured(folder: Path, servers: list[Server]) -> Results:
-    results: Results = {}
-    for workload in WORKLOADS:
-        (folder / "request").write_bytes(_request(workload))
-        visits = [s for s in servers if s.name != UPSTREAM or workload is ONE]
-        for server in visits:
-            _load(folder, server, workload, WARM_SECONDS)
-        for _ in range(ROUNDS):
-            for server in visits:
-                measured = results.setdefault((server.name, workload), Measured())
-                _visit(folder, server, workload, measured)
-            visits.reverse()
-        say(f"{workload.name}: {_line(results, workload)}")
-    return results
+def _crowd(bench: Bench, servers: list[targets.Server], upstream: targets.Server) -> None:
+    """Last, and not in the books: a core that cannot carry it lets calls fail."""
+    few = [server for server in servers if server.name in (WEIR, NGINX)]
+    bench.visit(THOUSAND, [*few, upstream], rounds=1, seconds=STREAMS_SECONDS)
 
 
-def _visit(folder: Path, server: Server, workload: Workload, measured: Measured) -> None:
-    before = server.cpu_nanoseconds()
-    got = _load(folder, server, workload, SECONDS)
-    spent = server.cpu_nanoseconds() - before
-    measured.cpu_microseconds.append(spent / 1000 / got[workload.per])
-    measured.first_microseconds.append(got["first_microseconds"])
-    measured.per_second.append(got[workload.per] / SECONDS)
-
-
-def _load(folder: Path, server: Server, workload: Workload, seconds: float) -> dict:
-    words = [server.port, workload.connections, seconds, folder / "request"]
-    argv = targets.pinned(OTHER_CORE, [str(folder / "load"), *map(str, words)])
-    done = subprocess.run(argv, check=True, capture_output=True, timeout=seconds + 30)
-    got = json.loads(done.stdout)
-    if got["bad"] or not got[workload.per]:
-        raise SystemExit(f"{server.name} on '{workload.name}': {got} {done.stderr.decode()}")
-    return got
-
-
-def _request(workload: Workload) -> bytes:
-    system = "You are a careful assistant of a support desk. Answer briefly and cite the article. "
-    asked = json.loads(workload.asked)
-    body = {
-        "model": "bench",
-        "messages": [
-            {"role": "system", "content": system * 4},
-            {"role": "user", "content": "How do I reset my password without my phone?"},
-        ],
-        "max_tokens": 64,
-        "temperature": 0.7,
-        **asked,
-    }
-    if asked:
-        body["stream_options"] = {"include_usage": True}
-    text = json.dumps(body).encode()
-    head = (
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nuser-agent: bench\r\n"
-        f"accept: */*\r\nauthorization: Bearer {KEY}\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(text)}\r\n\r\n"
-    )
-    return head.encode() + text
+def _promised(bench: Bench, place: Place) -> dict[str, float]:
+    before = promises.stats(bench.upstreams[0])
+    aborted = promises.abort_seconds(bench.weir, bench.upstreams[0])
+    bench.count(before, promises.stats(bench.upstreams[0]))
+    two = place.gateway("two", processes=2)
+    return {"abort": aborted, "revocation": promises.revocation_seconds(place, two)}
 
 
 # --- the page -------------------------------------------------------------------------------
 
 
-def _line(results: Results, workload: Workload) -> str:
-    named = {name: one for (name, at), one in results.items() if at is workload}
-    return ", ".join(
-        f"{name} {one.cpu:.1f} µs ({one.first:.0f} to the first byte)"
-        for name, one in named.items()
+def _report(
+    bench: Bench, seconds: dict[str, float], missing: dict[str, str], booked: Booked
+) -> None:
+    page = table(_HEAD, [_row(bench, name) for name in bench.names(JSON)])
+    say(page)
+    cores = os.cpu_count() or 1
+    text = _NOTES.format(
+        events=f"{booked.events:,}",
+        tokens=f"{booked.tokens:,}",
+        seconds=f"{STREAMS_SECONDS:g}",
+        rounds=bench.rounds,
+        all=_all_processes(bench),
+        streams=_streams(bench),
+        missing="".join(f"\n{name} could not be had: {why}\n" for name, why in missing.items()),
     )
-
-
-def _ratio(results: Results, workload: Workload, name: str) -> float:
-    return round(results[WEIR, workload].cpu / results[name, workload].cpu, 2)
-
-
-def _added(results: Results, name: str) -> float:
-    return round(results[name, ONE].first - results[UPSTREAM, ONE].first)
-
-
-def _report(results: Results, memory: dict[str, float]) -> None:
-    names = [name for name in (WEIR, PLAIN, NGINX) if (name, JSON) in results]
     wanted = {
-        "json_ratio_to_plain": Target(_ratio(results, JSON, PLAIN), 4),
-        "stream_ratio_to_plain": Target(_ratio(results, PACED, PLAIN), 2),
-        "ttft_added_microseconds": Target(_added(results, WEIR), 1000),
+        "request_cpu_x_nginx": _ratio(bench, JSON, NGINX, 2.2, missing),
+        "request_cpu_x_vllm_router": _ratio(bench, JSON, peers.VLLM, 1.0, missing),
+        "request_cpu_x_litellm": _ratio(bench, JSON, peers.LITELLM, 1 / 200, missing),
+        "chunk_cpu_x_nginx": _ratio(bench, BARE, NGINX, 1.3, missing),
+        "chunk_rich_cpu_x_nginx": _ratio(bench, RICH, NGINX, 1.5, missing),
+        "ttft_added_ms": Target(bench.added_ms(WEIR, UPSTREAM, ONE), 0.4),
+        "streams_1000_gap_ratio": Target(bench.gap_ratio(WEIR, UPSTREAM, THOUSAND), 2),
+        "memory_mib": Target(round(bench.memory_mib, 1), 120),
+        "revocation_seconds": Target(seconds["revocation"], 1),
+        "abort_seconds": Target(seconds["abort"], 1),
+        "process_scaling": Target(None, 1.8, True, f"two processes need 4 cores, here are {cores}"),
     }
-    if NGINX in names:
-        wanted["stream_ratio_to_nginx"] = Target(_ratio(results, PACED, NGINX), 3)
+    finish("gateway", "The gateway beside nginx and other gateways", f"{page}\n\n{text}", wanted)
+
+
+_HEAD = [
+    "one core",
+    "CPU µs per call, small JSON, 64 connections (× nginx)",
+    "CPU µs per chunk, 64 streams at 10 ms",
+    "the same, usage and token ids in each chunk",
+    "JSON calls per second",
+    "TTFT added, one stream, ms",
+]
+
+
+def _row(bench: Bench, name: str) -> list[str]:
+    cells = [name]
+    for workload in (JSON, BARE, RICH):
+        cpu, floor = bench.cpu(workload, name), bench.cpu(workload, NGINX)
+        ratio = f" ({cpu / floor:.2f})" if cpu and floor else ""
+        cells.append(f"{cpu:.1f}{ratio}" if cpu else "–")
+    cells.append(f"{bench.rate(JSON, name):,.0f}")
+    added = bench.added_ms(name, UPSTREAM, ONE)
+    return [*cells, "–" if added is None else f"{added:g}"]
+
+
+def _ratio(
+    bench: Bench, workload: Workload, name: str, bound: float, missing: dict[str, str]
+) -> Target:
+    ours, theirs = bench.cpu(workload, WEIR), bench.cpu(workload, name)
+    if ours is None or theirs is None:
+        return Target(None, bound, False, missing.get(name, f"{name} is not installed"))
+    return Target(round(ours / theirs, 4), bound)
+
+
+def _all_processes(bench: Bench) -> str:
+    rows = [
+        [workload.name, f"{bench.cpu(workload, WEIR):.1f}", f"{bench.stores_cpu(workload):.1f}"]
+        for workload in (JSON, BARE, RICH)
+    ]
+    head = ["µs of CPU per call or chunk", "gateway, its parent with it", "PostgreSQL and Valkey"]
+    return table(head, rows)
+
+
+def _streams(bench: Bench) -> str:
     rows = [
         [
             name,
-            *(
-                f"{results[name, w].cpu:.1f} ({results[name, w].cpu / results[PLAIN, w].cpu:.2f})"
-                for w in (JSON, PACED, BURST)
-            ),
-            f"{results[name, JSON].rate:,.0f}",
-            f"{_added(results, name)}",
-            f"{memory[name]:.0f}",
+            *(f"{gap:.1f}" for gap in bench.gaps_ms(THOUSAND, name)),
+            f"{bench.rate(THOUSAND, name):,.0f}",
+            f"{bench.bad(THOUSAND, name)}",
         ]
-        for name in names
+        for name in bench.names(THOUSAND)
     ]
-    head = [
-        "one core",
-        "CPU µs per call, small JSON, 64 connections (× plain)",
-        "CPU µs per chunk, 64 streams at 10 ms",
-        "CPU µs per chunk, streams of 256 in one burst",
-        "JSON calls per second",
-        "TTFT added, one stream, µs",
-        "memory MiB",
-    ]
-    page = table(head, rows)
-    say(page)
-    finish("gateway", "The gateway beside its floor and nginx", f"{page}\n\n{_NOTES}", wanted)
+    head = ["1,000 streams of 50 chunks/s", "gap ms, median", "p99", "chunks per second", "failed"]
+    return table(head, rows)
 
 
-_NOTES = f"""
-Best of {ROUNDS} rounds of {SECONDS:.0f} s, targets visited in turn, order reversed each round. The
-target has one core, upstream and client the other. CPU is user and system time of the process tree
-from `/proc/*/task/*/schedstat`.
-
-Weir is one worker as `weir gateway` starts it. For each call it checks the key's digest, judges
-every member of the body, asks Valkey for a rate and a slot (and gives the slot back), chooses a
-replica, writes the body anew, writes `open` and `close` into the spool at once (fsynced in groups),
-reads usage out of each chunk, takes out what the tenant did not ask for, and counts. The upstream
-sends usage with each chunk when asked to, as vLLM does, so Weir reads longer chunks than the rest.
-Shipping to PostgreSQL is the parent's work and is not in the figure.
-
-The plain relay (`tests/bench/plain.py`) is the same technique (asyncio protocols, httptools,
-uvloop) with nothing in it: parse, look one key up, relay. nginx is a proxy with neither keys,
-limits nor metering.
-"""
+_NOTES = (ROOT / "tests/bench/gateway_notes.md").read_text()
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
  *
  *   load PORT CONNECTIONS SECONDS REQUEST_FILE
  *
- * Each connection sends the file's raw request, reads the whole answer and sends again. Prints one
- * JSON line: calls, chunks ("data: " lines), bad (not 200, or a broken connection) and the median
- * microseconds to the first byte of a body and to the end. */
+ * Each connection sends the file's raw request, reads the whole answer and sends again; when the
+ * time is over, answers that have begun are read to their end. Prints one JSON line: calls, chunks
+ * ("data: " lines), bad (not 200, or a broken connection), the median microseconds to the first
+ * byte of a body and to the end, and of the gaps between two reads of a stream the median and the
+ * 99th of a hundred. Connections begin one after another within the first half second. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -24,14 +26,17 @@
 struct caller {
     int fd, in_body, chunked, head_bytes, matched;
     long left;
-    long long sent_at, first_at;
+    long long sent_at, first_at, read_at;
     char head[HEAD_BYTES + 1], tail[5];
 };
 
 static char request[1 << 20];
 static int request_bytes, port, poll_fd;
 static long calls, chunks, bad;
-static long long firsts[SAMPLES_MAX], wholes[SAMPLES_MAX];
+static long long firsts[SAMPLES_MAX], wholes[SAMPLES_MAX], gaps[SAMPLES_MAX];
+static long gap_count;
+static long long until;
+static int running;
 
 static long long now(void) {
     struct timespec t;
@@ -41,7 +46,7 @@ static long long now(void) {
 
 static void ask(struct caller *c) {
     c->in_body = c->head_bytes = c->matched = 0;
-    c->first_at = 0;
+    c->first_at = c->read_at = 0;
     memset(c->tail, 0, sizeof c->tail);
     c->sent_at = now();
     if (send(c->fd, request, request_bytes, MSG_NOSIGNAL) != request_bytes) bad++;
@@ -76,7 +81,8 @@ static void finish(struct caller *c) {
     firsts[at] = c->first_at - c->sent_at;
     wholes[at] = now() - c->sent_at;
     if (strncmp(c->head + 9, "200", 3) && !bad++) fprintf(stderr, "load: %s\n", c->head);
-    ask(c);
+    if (now() < until) ask(c);
+    else running--;
 }
 
 static void count_chunks(struct caller *c, const char *data, long size) {
@@ -92,7 +98,10 @@ static void count_chunks(struct caller *c, const char *data, long size) {
 
 static void read_body(struct caller *c, const char *data, long size) {
     if (!size) return;
-    if (!c->first_at) c->first_at = now();
+    long long at = now();
+    if (!c->first_at) c->first_at = at;
+    else if (c->chunked) gaps[gap_count++ % SAMPLES_MAX] = at - c->read_at;
+    c->read_at = at;
     if (!c->chunked) {
         c->left -= size;
         if (c->left <= 0) finish(c);
@@ -129,10 +138,10 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static double median_microseconds(long long *samples) {
-    long count = calls < SAMPLES_MAX ? calls : SAMPLES_MAX;
+static double microseconds(long long *samples, long count, int percent) {
+    if (count > SAMPLES_MAX) count = SAMPLES_MAX;
     qsort(samples, count, sizeof *samples, by_size);
-    return count ? samples[count / 2] / 1000.0 : 0;
+    return count ? samples[count * percent / 100] / 1000.0 : 0;
 }
 
 int main(int count, char **words) {
@@ -145,12 +154,15 @@ int main(int count, char **words) {
     poll_fd = epoll_create1(0);
     struct caller *callers = calloc(connections, sizeof *callers);
     for (int i = 0; i < connections; i++) dial(&callers[i]);
-    long long until = now() + atof(words[3]) * 1e9;
-    for (int i = 0; i < connections; i++) ask(&callers[i]);
+    long long began = now(), apart = 500000000LL / connections;
+    until = began + atof(words[3]) * 1e9;
     static char data[262144];
     struct epoll_event events[256];
-    while (now() < until) {
-        int ready = epoll_wait(poll_fd, events, 256, 20);
+    int begun = 0;
+    while (now() < until || (running && now() < until + 60000000000LL)) {
+        for (; begun < connections && now() >= began + begun * apart; begun++, running++)
+            ask(&callers[begun]);
+        int ready = epoll_wait(poll_fd, events, 256, begun < connections ? 1 : 20);
         for (int i = 0; i < ready; i++) {
             struct caller *c = events[i].data.ptr;
             ssize_t got = recv(c->fd, data, sizeof data, MSG_DONTWAIT);
@@ -159,8 +171,10 @@ int main(int count, char **words) {
             else read_head(c, data, got);
         }
     }
+    bad += running;
     printf("{\"calls\":%ld,\"chunks\":%ld,\"bad\":%ld,\"first_microseconds\":%.1f,"
-           "\"whole_microseconds\":%.1f}\n", calls, chunks, bad, median_microseconds(firsts),
-           median_microseconds(wholes));
+           "\"whole_microseconds\":%.1f,\"gap_microseconds\":%.1f,\"gap_p99_microseconds\":%.1f}\n",
+           calls, chunks, bad, microseconds(firsts, calls, 50), microseconds(wholes, calls, 50),
+           microseconds(gaps, gap_count, 50), microseconds(gaps, gap_count, 99));
     return 0;
 }

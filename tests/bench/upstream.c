@@ -1,11 +1,15 @@
 /* An OpenAI-compatible upstream that is never the bottleneck: one thread, epoll, fixed answers.
  *
- *   upstream PORT
+ *   upstream PORT [bare]
  *
  * Reads three things from a request's body, by plain text search: "stream":true, "max_tokens":N
  * (content chunks, 64 if absent) and "seed":N (milliseconds between chunks; 0 or absent: all at
- * once). With "continuous_usage_stats":true each chunk carries usage, as vLLM does. The first write
- * of a stream is the head, the role and the first token together, as an engine sends them. */
+ * once). With "continuous_usage_stats":true each chunk carries usage, as vLLM does, and with
+ * "return_token_ids":true the ids of its tokens; if bare, neither. The first write of a stream is the head, the role
+ * and the first token together, as an engine sends them.
+ *
+ * GET /v1/models names the model; GET /stats counts answers begun, tokens sent, and streams whose
+ * client went away with the milliseconds of the monotonic clock at which the last of them did. */
 #define _GNU_SOURCE
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,7 +33,7 @@
     "\"created\":1764000000,\"model\":\"bench\",\"choices\":["
 
 struct stream {
-    int fd, in_bytes, sent, tokens, every_ms, has_usage, active_at;
+    int fd, in_bytes, sent, tokens, every_ms, has_usage, has_ids, active_at;
     long long due_ms;
     char in[IN_BYTES];
 };
@@ -38,7 +42,9 @@ static struct stream *streams[CONNECTIONS_MAX];
 static struct stream *active[CONNECTIONS_MAX];
 static int active_count, poll_fd;
 static char out[OUT_BYTES];
-static int out_bytes;
+static int out_bytes, bare;
+static long answers, tokens_sent, aborted;
+static long long aborted_ms;
 
 static long long now_ms(void) {
     struct timespec t;
@@ -54,6 +60,10 @@ static void deactivate(struct stream *s) {
 }
 
 static void drop(struct stream *s) {
+    if (s->active_at >= 0) {
+        aborted++;
+        aborted_ms = now_ms();
+    }
     deactivate(s);
     close(s->fd);
     streams[s->fd] = NULL;
@@ -78,13 +88,15 @@ static void flush(struct stream *s) {
 }
 
 static void put_chunk(struct stream *s) {
-    char usage[128] = "", event[1024];
+    char usage[128] = "", ids[64] = "", event[1024];
     int last = ++s->sent == s->tokens;
+    tokens_sent++;
+    if (s->has_ids) sprintf(ids, ",\"token_ids\":[%d]", 1000 + s->sent);
     if (s->has_usage)
         sprintf(usage, ",\"usage\":{\"prompt_tokens\":23,\"total_tokens\":%d,\"completion_tokens\":%d}",
                 23 + s->sent, s->sent);
     sprintf(event, CHUNK_HEAD "{\"index\":0,\"delta\":{\"content\":\" token\"},\"logprobs\":null,"
-            "\"finish_reason\":%s}]%s}\n\n", last ? "\"stop\"" : "null", usage);
+            "\"finish_reason\":%s%s}]%s}\n\n", last ? "\"stop\"" : "null", ids, usage);
     put_event(event);
     if (!last) return;
     sprintf(event, CHUNK_HEAD "],\"usage\":{\"prompt_tokens\":23,\"total_tokens\":%d,"
@@ -110,8 +122,15 @@ static void begin_stream(struct stream *s) {
     flush(s);
 }
 
+static void tell(struct stream *s, const char *body) {
+    out_bytes = sprintf(out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+                        "content-length: %zu\r\n\r\n%s", strlen(body), body);
+    flush(s);
+}
+
 static void answer_whole(struct stream *s) {
     char body[1024];
+    tokens_sent += s->tokens;
     sprintf(body, "{\"id\":\"chatcmpl-8f3f1c6e5f0b4c8f9d5d\",\"object\":\"chat.completion\","
             "\"created\":1764000000,\"model\":\"bench\",\"choices\":[{\"index\":0,\"message\":"
             "{\"role\":\"assistant\",\"content\":\"A short answer of an engine that thinks little.\"},"
@@ -123,13 +142,6 @@ static void answer_whole(struct stream *s) {
 }
 
 /* Who is asked before a call tells the name that calls ask for; it is well, too. */
-static void answer_who(struct stream *s) {
-    const char *body = "{\"object\":\"list\",\"data\":[{\"id\":\"bench\",\"object\":\"model\"}]}";
-    out_bytes = sprintf(out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-                        "content-length: %zu\r\n\r\n%s", strlen(body), body);
-    flush(s);
-}
-
 static int number_of(const char *body, const char *name, int otherwise) {
     const char *found = strstr(body, name);
     if (!found) return otherwise;
@@ -146,11 +158,24 @@ static int says(const char *body, const char *name) {
     return *found == 't';
 }
 
+static void inform(struct stream *s, const char *path) {
+    char body[256];
+    if (!strncmp(path, "/stats", 6))
+        sprintf(body, "{\"answers\":%ld,\"tokens\":%ld,\"aborted\":%ld,\"aborted_ms\":%lld}",
+                answers, tokens_sent, aborted, aborted_ms);
+    else
+        strcpy(body, "{\"object\":\"list\",\"status\":\"ok\",\"data\":[{\"id\":\"bench\","
+                     "\"object\":\"model\",\"created\":1764000000,\"owned_by\":\"vllm\"}]}");
+    tell(s, body);
+}
+
 static void answer(struct stream *s, const char *body) {
+    answers++;
     s->tokens = number_of(body, "\"max_tokens\"", 64);
     if (s->tokens < 1 || s->tokens > TOKENS_MAX) s->tokens = TOKENS_MAX;
     s->every_ms = number_of(body, "\"seed\"", 0);
-    s->has_usage = says(body, "\"continuous_usage_stats\"");
+    s->has_usage = !bare && says(body, "\"continuous_usage_stats\"");
+    s->has_ids = !bare && says(body, "\"return_token_ids\"");
     if (says(body, "\"stream\"")) begin_stream(s);
     else answer_whole(s);
 }
@@ -169,7 +194,7 @@ static void receive(struct stream *s) {
     int wanted = length && length < end ? atoi(length + 15) : 0;
     if (s->in_bytes < end + 4 - s->in + wanted) return;
     s->in_bytes = 0; /* one request at a time: no client of ours pipelines */
-    if (!strncmp(s->in, "GET ", 4)) answer_who(s);
+    if (!strncmp(s->in, "GET ", 4)) inform(s, s->in + 4);
     else answer(s, end + 4);
 }
 
@@ -202,6 +227,7 @@ static void advance(void) {
 }
 
 int main(int count, char **words) {
+    bare = count > 2;
     int one = 1, listening = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     struct sockaddr_in place = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     place.sin_port = htons(count > 1 ? atoi(words[1]) : 0);

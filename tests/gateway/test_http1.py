@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from control.gateway.http1.listener import Listener
 from tests.gateway.place import KEY, Stream, head_of, padded
 from tests.gateway.upstream import streamed
 
@@ -128,8 +129,9 @@ async def test_a_sweep_of_thousands_leaves_turns_to_others(place):
         def sweep(self, now: float) -> None:
             swept.append(1)
 
-    place.listener.connections = {Swept() for _ in range(5000)}
-    place.listener.sweep(0.0)
+    listener = Listener(place.gateway, place.limits)
+    listener.connections = {Swept() for _ in range(5000)}
+    listener.sweep(0.0)
     first = len(swept)
     await asyncio.sleep(0)
     assert 0 < first < 500
@@ -137,4 +139,3 @@ async def test_a_sweep_of_thousands_leaves_turns_to_others(place):
     for _ in range(100):
         await asyncio.sleep(0)
     assert len(swept) == 5000
-    place.listener.connections = set()

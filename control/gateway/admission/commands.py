@@ -1,7 +1,6 @@
 """What is sent to Valkey, encoded: a call's checks are alike for all calls under its limits."""
 
-import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from control.gateway.admission import scripts
@@ -20,6 +19,9 @@ class Exchanged(NamedTuple):
     more: int = 0
 
 
+_CHECKS_MAX = 2048  # remembered at once
+
+
 class Commands:
     """Of one set of steps; a test has one with a clock of its own."""
 
@@ -27,15 +29,22 @@ class Commands:
         self.steps = steps
         self._take, self._settle, self._renew, self._exchange = map(scripts.sha, steps)
         self._lease = lease_microseconds
+        self._taking = _Remembered(lambda checks: _around(self._take, checks, (self._lease,)))
+        self._settling = _Remembered(self._around_settle)
 
     def take(self, call_id: str, hold: Hold) -> bytes:
-        before, after = _around_call(self._take, hold.checks, (self._lease,))
+        before, after = self._taking.of(hold.checks)
         return before + encode_words(call_id, hold.input_tokens, hold.output_tokens) + after
 
     def settle(self, call_id: str, hold: Hold, used: Used) -> bytes:
+        """Empty if nothing depends on what came of the call."""
         more_in, more_out = used.beyond(hold)
-        before, after = _around_call(self._settle, settled(hold.checks), ())
-        return before + encode_words(call_id, more_in, more_out) + after
+        before, after = self._settling.of(hold.checks)
+        return before and before + encode_words(call_id, more_in, more_out) + after
+
+    def _around_settle(self, checks: tuple[Check, ...]) -> tuple[bytes, bytes]:
+        rest = settled(checks)
+        return _around(self._settle, rest, ()) if rest else (b"", b"")
 
     def renew(self, scope: str, call_ids: Iterable[str], *, new: bool) -> bytes:
         key = key_of(Slots(scope, "concurrent_calls", 0))
@@ -55,23 +64,35 @@ class Commands:
         return encode("SET", "gateway:probe", 1, "PX", 1000)
 
 
+class _Remembered:
+    """By the identity of the checks, alike for all calls under the same limits: hashing costs."""
+
+    def __init__(self, work: Callable[[tuple[Check, ...]], tuple[bytes, bytes]]) -> None:
+        self._work = work
+        self._known: dict[int, tuple[tuple[Check, ...], tuple[bytes, bytes]]] = {}
+
+    def of(self, checks: tuple[Check, ...]) -> tuple[bytes, bytes]:
+        known = self._known.get(id(checks))
+        if known is None or known[0] is not checks:
+            if len(self._known) >= _CHECKS_MAX:
+                self._known.clear()
+            known = self._known[id(checks)] = (checks, self._work(checks))
+        return known[1]
+
+
 def key_of(check: Check) -> str:
     if isinstance(check, Slots):
         return f"calls:{check.scope}"
     return f"rate:{check.scope}:{check.limit}"
 
 
-@functools.lru_cache(maxsize=1024)
 def settled(checks: tuple[Check, ...]) -> tuple[Check, ...]:
     """A request that was made stays counted; all else depends on what came of it."""
     return tuple(c for c in checks if isinstance(c, Slots) or c.limit in COUNTS)
 
 
-@functools.lru_cache(maxsize=2048)
-def _around_call(
-    script: str, checks: tuple[Check, ...], first: tuple[int, ...]
-) -> tuple[bytes, bytes]:
-    """Alike for all calls under the same limits: encoded once."""
+def _around(script: str, checks: tuple[Check, ...], first: tuple[int, ...]) -> tuple[bytes, bytes]:
+    """What comes before a call's own words, and after them."""
     words: list[str | int | float] = list(first)
     for check in checks:
         kind = "c" if isinstance(check, Slots) else COUNTS.get(check.limit, CALL)

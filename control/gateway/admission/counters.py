@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from control.gateway.admission import rules, scripts
-from control.gateway.admission.commands import SINCE, Commands, settled
+from control.gateway.admission.commands import SINCE, Commands
 from control.gateway.admission.exchange import Exchange
 from control.gateway.admission.leases import Bundle, Taken
 from control.gateway.admission.rules import Check, Hold, Level, Rate, Refused, Slots, Used
@@ -72,8 +72,7 @@ class Counters:
         """
         if taken.bundle:
             return self._exchange.settle(taken.bundle, hold, used)
-        checks = settled(hold.checks)
-        for check in checks:
+        for check in hold.checks:
             if isinstance(check, Slots):
                 ids = self._calls.get(check.scope, set())
                 ids.discard(call_id)
@@ -81,8 +80,8 @@ class Counters:
                     self._calls.pop(check.scope, None)
         if not taken.shared:
             self._settle_locally(rules.corrections(hold, used))
-        elif checks and self.valkey.connected:
-            self.valkey.send(self._commands.settle(call_id, hold, used), self._on_settled)
+        elif (command := self._commands.settle(call_id, hold, used)) and self.valkey.connected:
+            self.valkey.send(command, self._on_settled)
         return None
 
     def sweep(self, now: float) -> None:

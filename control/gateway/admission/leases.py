@@ -166,7 +166,7 @@ class Bundle:
 
     def levels(self) -> tuple[Level, ...]:
         """Of requests and of tokens the tightest, as last heard and less what was spent since."""
-        return tuple(_level(min(told, key=_remaining)) for told in self._told if told)
+        return tuple([_tightest(told) for told in self._told if told])
 
 
 def _counting(leases: Iterable[Lease], what: str) -> tuple[Lease, ...]:
@@ -192,11 +192,13 @@ def _mark(lease: Lease, due: list[Lease]) -> None:
     due.append(lease)
 
 
-def _remaining(lease: Lease) -> int:
-    return lease.room + lease.left
-
-
-def _level(lease: Lease) -> Level:
-    check: Rate = lease.check
-    left = min(_remaining(lease), check.gcra.burst)
-    return Level(check, left, (check.gcra.burst - left) * check.gcra.period_seconds)
+def _tightest(leases: tuple[Lease, ...]) -> Level:
+    least = inf
+    for lease in leases:
+        left = lease.room + lease.left
+        if left < least:
+            least, tightest = left, lease
+    check: Rate = tightest.check
+    gcra = check.gcra
+    left = min(least, gcra.burst)
+    return Level(check, left, (gcra.burst - left) * gcra.period_seconds)

@@ -273,6 +273,7 @@ class Call:
             close = self._journal.closed(attempt, ending, tokens)
             self._holding.charge(close, attempt.live.info.model)
             attempt.part()
+            self._patience.part()
         self._holding.settle(used)
         shared.waiting.advance()
 

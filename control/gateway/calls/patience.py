@@ -63,6 +63,10 @@ class Patience:
         if not self._shared.waiting.may_go(self.want) or not self.on_turn():
             self._wait()
 
+    def part(self) -> None:
+        """It has been served: what points back is let go, so that nobody has to look for it."""
+        self._caller = None
+
     @property
     def is_told(self) -> bool:
         asked = self._request.headers.get(b"x-weir-progress") == b"1"

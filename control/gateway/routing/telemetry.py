@@ -76,7 +76,6 @@ class Telemetry:
             )
             cached = said.cached_prompt_tokens_per_second or 0.0
             live.cache_hits.saw(cached, said.prompt_tokens_per_second or 0.0, at)
-            live.room.judge(said.preemptions_per_second)
             self._on_said(live, said, at)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from control.gateway.admission.personal import Personal, personal_scopes
 from control.gateway.admission.rules import Hold, Rate, Slots
+from control.gateway.http1.heads import Head
 from control.gateway.http1.request import Request
 from control.gateway.wire import parse
 from control.routes.snapshot import Scope
@@ -16,7 +17,7 @@ HOLD = Hold((Slots("t:1", "concurrent_calls", 9),), 5, 7)
 
 
 def request(address: str = "10.0.0.1") -> Request:
-    made = Request("req_1", 0.0, address)
+    made = Request("req_1", 0.0, address, Head())
     made.identity = identity()
     return made
 

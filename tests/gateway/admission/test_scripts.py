@@ -123,5 +123,5 @@ def end(store: Store, name: str, hold: Hold, used: Used, at: Fraction, seen: dic
     changes = corrections(hold, used)
     for rate, (check, units) in changes.items():
         seen[rate] = check.gcra.adjust(seen.get(rate, 0), at, units)
-    if hold.checks:
-        store.run(COMMANDS.settle(name, hold, used), at)
+    if command := COMMANDS.settle(name, hold, used):
+        store.run(command, at)

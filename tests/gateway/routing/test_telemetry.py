@@ -7,6 +7,7 @@ import pytest
 from django.conf import settings
 
 from control.gateway.routing.candidates import EngineLoad
+from control.gateway.routing.room import share_after, usable_tokens
 from control.gateway.routing.stalls import Said
 from control.telemetry.messages import ReplicaSample
 from control.telemetry.store import Store
@@ -85,9 +86,9 @@ async def test_a_stalled_engine_is_left_with_its_calls(tmp_path):
         await fine.stop()
 
 
-async def test_an_engine_that_preempts_is_given_less(place):
+async def test_an_engine_that_preempts_is_given_less_once_for_each_sample(place):
     place.know_replicas(replica(1, 1, kv_tokens=1000))
-    live, rotation = place.shared.replicas._live[1], place.shared.replicas.rotation
-    before = live.room._usable
-    rotation.heard(live, Said(at=0.0, preemptions_per_second=2.0), 0.0)
-    assert live.room._usable < before
+    live = place.shared.replicas._live[1]
+    says(1, preemptions_per_second=2.0)
+    await place.until(lambda: live.engine)
+    assert live.room._usable == usable_tokens(1000, share_after(1.0, preempted=True))
