@@ -16,6 +16,7 @@ from control.metering.credit import Granted, Opened, Short, Wanted
 from control.metering.rules import ENDED_BY_THE_PLATFORM
 from control.routes.snapshot import BudgetInfo
 
+_FORGOTTEN_SECONDS = 60.0
 _FREE = [str(outcome) for outcome in ENDED_BY_THE_PLATFORM]
 
 
@@ -106,6 +107,12 @@ class Account:
 
     def sweep(self, now: float) -> None:
         self._tidy(now)
+
+    def is_forgettable(self, now: float) -> bool:
+        """A minute without a call, and nothing is leased: whoever comes next asks anew."""
+        if self.purse.left or self.purse.held or self.waiting or self._asking:
+            return False
+        return now - self.purse.used_at >= _FORGOTTEN_SECONDS
 
     def be_lean(self) -> None:
         """Somebody needs what others only keep."""

@@ -80,8 +80,10 @@ class Money:
         return hold._replace(money=MoneyHold(self, stake)), max_tokens
 
     def sweep(self, now: float) -> None:
-        for account in self._accounts.values():
+        for name, account in tuple(self._accounts.items()):
             account.sweep(now)
+            if account.is_forgettable(now):
+                del self._accounts[name]
 
     def close(self) -> None:
         """What is left goes back; what calls have spent is in the spool."""
