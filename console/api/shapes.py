@@ -11,9 +11,10 @@ class Named(serializers.DictField):
 
 
 class BudgetShape(serializers.Serializer):
-    amount = serializers.DecimalField(max_digits=20, decimal_places=6)
+    amount = serializers.DecimalField(max_digits=20, decimal_places=6, allow_null=True)
     currency = serializers.CharField()
     period = serializers.CharField()
+    tokens = serializers.IntegerField(allow_null=True)
 
 
 class ProjectShape(serializers.Serializer):

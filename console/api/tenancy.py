@@ -34,9 +34,12 @@ class LimitsForm(Form):
 
 
 class BudgetForm(Form):
-    amount = serializers.DecimalField(max_digits=20, decimal_places=6)
-    currency = serializers.CharField()
+    amount = serializers.DecimalField(
+        max_digits=20, decimal_places=6, default=None, allow_null=True
+    )
+    currency = serializers.CharField(default="", allow_blank=True)
     period = serializers.CharField(default="month")
+    tokens = serializers.IntegerField(default=None, allow_null=True, validators=[LARGEST])
 
 
 class TenantForm(Form):

@@ -27,6 +27,7 @@ class TenantForm(forms.Form):
     timezone = forms.CharField(max_length=64, initial="UTC")
     budget_amount = forms.DecimalField(min_value=0, decimal_places=6, required=False)
     budget_currency = forms.CharField(max_length=3, initial="USD", required=False)
+    budget_tokens = forms.IntegerField(min_value=0, required=False)
     budget_period = forms.ChoiceField(choices=[("month", "month"), ("day", "day")])
 
     def __init__(self, *args, **kwargs):
@@ -40,9 +41,10 @@ class TenantForm(forms.Form):
     def wanted(self) -> TenantWanted:
         given = self.cleaned_data
         budget = None
-        if given["budget_amount"] is not None:
-            currency = given["budget_currency"].upper()
-            budget = BudgetWanted(given["budget_amount"], currency, given["budget_period"])
+        amount, tokens = given["budget_amount"], given["budget_tokens"]
+        if amount is not None or tokens is not None:
+            currency = "" if amount is None else given["budget_currency"].upper()
+            budget = BudgetWanted(amount, currency, given["budget_period"], tokens)
         limits = Limits(**{name: given[name] for name in LIMITS})
         return TenantWanted(given["name"], given["priority"], given["timezone"], limits, budget)
 
@@ -86,12 +88,14 @@ def _save(form: TenantForm, request: HttpRequest) -> bool:
 
 def _initial(tenant: facts.TenantFacts) -> dict:
     budget = tenant.budget
+    has_money = budget is not None and budget.amount is not None
     return {
         "name": tenant.name,
         "priority": tenant.priority,
         "timezone": tenant.timezone,
-        "budget_amount": f"{budget.amount.normalize():f}" if budget else None,
-        "budget_currency": budget.currency if budget else "USD",
+        "budget_amount": f"{budget.amount.normalize():f}" if has_money else None,
+        "budget_currency": budget.currency if has_money else "USD",
+        "budget_tokens": budget.tokens if budget else None,
         "budget_period": budget.period if budget else "month",
         **dict(tenant.limits),
     }

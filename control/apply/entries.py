@@ -79,10 +79,10 @@ def _budget(fields: Fields, findings: Findings) -> BudgetWanted | None:
         fields.mapping("budget")
         return None
     inner = fields.mapping("budget")
-    if not inner.has("amount"):
-        findings.add(inner.at("amount"), "is required")
-    amount = _decimal(findings, inner.at("amount"), inner.number("amount", "0"))
-    budget = BudgetWanted(amount, inner.required("currency"), inner.text("period", "month"))
+    text, tokens = inner.number("amount"), inner.whole("tokens")
+    amount = None if text is None else _decimal(findings, inner.at("amount"), text)
+    currency = inner.text("currency", "") if amount is None else inner.required("currency")
+    budget = BudgetWanted(amount, currency, inner.text("period", "month"), tokens)
     inner.end()
     return budget
 

@@ -89,7 +89,7 @@ def _limits(row: Quota) -> Limits:
 
 
 def _budget(row: Budget) -> BudgetWanted:
-    return BudgetWanted(row.amount, row.currency, row.period)
+    return BudgetWanted(row.amount, row.currency, row.period, row.tokens)
 
 
 def _catalog() -> Iterator[tuple[str, Seen]]:

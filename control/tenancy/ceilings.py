@@ -1,6 +1,6 @@
 """Limits and budgets of one scope: a tenant, a project or a key."""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime
 
 from control.metering import budgets
@@ -27,7 +27,7 @@ def write_budget(budget: BudgetWanted | None, *, at: datetime, **owner) -> bool:
     stored = Budget.objects.filter(**owner).first()
     if budget is None:
         return bool(stored and stored.delete())
-    wanted = {"amount": budget.amount, "currency": budget.currency, "period": budget.period}
+    wanted = asdict(budget)
     if stored and {name: getattr(stored, name) for name in wanted} == wanted:
         return False
     if stored and (stored.currency, stored.period) != (budget.currency, budget.period):

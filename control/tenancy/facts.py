@@ -15,9 +15,10 @@ ROWS_MAX = 1000  # of one list; more is reached by paging
 
 @dataclass(frozen=True)
 class BudgetFacts:
-    amount: Decimal
+    amount: Decimal | None
     currency: str
     period: str
+    tokens: int | None
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ def _limits(**scope) -> dict[tuple[str, int], tuple[tuple[str, int], ...]]:
 
 def _budgets(**scope) -> dict[tuple[str, int], BudgetFacts]:
     return {
-        _scope(budget): BudgetFacts(budget.amount, budget.currency, budget.period)
+        _scope(budget): BudgetFacts(budget.amount, budget.currency, budget.period, budget.tokens)
         for budget in Budget.objects.filter(**scope)
     }
 

@@ -60,12 +60,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class BudgetWanted:
-    amount: Decimal
-    currency: str
+    """Money, tokens, or both; a call has to fit in what is left of each."""
+
+    amount: Decimal | None = None
+    currency: str = ""
     period: str = "month"
+    tokens: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.amount.normalize():f} {self.currency} a {self.period}"
+        money = [] if self.amount is None else [f"{self.amount.normalize():f} {self.currency}"]
+        tokens = [] if self.tokens is None else [f"{self.tokens} tokens"]
+        return f"{' and '.join([*money, *tokens])} a {self.period}"
 
 
 @dataclass(frozen=True)
@@ -206,11 +211,16 @@ def limit_problems(path: str, limits: Limits) -> list[Problem]:
 def budget_problems(path: str, budget: BudgetWanted | None) -> list[Problem]:
     if budget is None:
         return []
-    return [
-        *checks.amount(f"{path}.amount", budget.amount),
-        *checks.currency(f"{path}.currency", budget.currency),
-        *checks.one_of(f"{path}.period", budget.period, PERIODS),
-    ]
+    problems = checks.one_of(f"{path}.period", budget.period, PERIODS)
+    problems += checks.whole(f"{path}.tokens", budget.tokens, 0, TOKEN_LIMIT_MAX)
+    if budget.amount is not None:
+        problems += checks.amount(f"{path}.amount", budget.amount)
+        problems += checks.currency(f"{path}.currency", budget.currency)
+    elif budget.tokens is None:
+        problems.append(Problem(f"{path}.amount", "is required, or tokens, or both"))
+    elif budget.currency:
+        problems.append(Problem(f"{path}.currency", "is of an amount: name both or neither"))
+    return problems
 
 
 def secret_problems(path: str, secret: str) -> list[Problem]:

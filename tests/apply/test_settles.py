@@ -24,8 +24,8 @@ limits = st.dictionaries(
 )
 budgets = st.fixed_dictionaries(
     {"amount": amounts, "currency": st.just("USD")},
-    optional={"period": st.sampled_from(["month", "day"])},
-)
+    optional={"period": st.sampled_from(["month", "day"]), "tokens": wholes},
+) | st.fixed_dictionaries({"tokens": wholes})
 
 
 def named(entries: st.SearchStrategy, least: int = 0) -> st.SearchStrategy:

@@ -24,6 +24,10 @@ from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, TenantWanted
         (TenantWanted("acme", limits=Limits(burst=5, requests_per_second=1)), []),
         (TenantWanted("a", budget=BudgetWanted(Decimal(5), "usd")), ["budget.currency"]),
         (TenantWanted("a", budget=BudgetWanted(Decimal(-5), "USD")), ["budget.amount"]),
+        (TenantWanted("a", budget=BudgetWanted()), ["budget.amount"]),
+        (TenantWanted("a", budget=BudgetWanted(tokens=-1)), ["budget.tokens"]),
+        (TenantWanted("a", budget=BudgetWanted(tokens=5, currency="USD")), ["budget.currency"]),
+        (TenantWanted("a", budget=BudgetWanted(tokens=5)), []),
         (TenantWanted("a", budget=BudgetWanted(Decimal(5), "USD", "year")), ["budget.period"]),
     ],
 )
