@@ -79,6 +79,9 @@ class Line:
             if not queues:
                 self.services[priority].left(tenant)
 
+    def has(self, waiter: Waiter) -> bool:
+        return waiter in self.queues[waiter.want.priority].get(waiter.want.tenant, ())
+
     def waiting(self) -> list[Priority]:
         return [priority for priority in rules.ORDER if self.queues[priority]]
 
@@ -248,7 +251,8 @@ class Waiting:
     def sweep(self, now: float) -> None:
         for pool, line in tuple(self._lines.items()):
             for waiter in _impatient(line, now):
-                waiter.on_patience_ended()
+                if line.has(waiter):  # one that left before it may have given it its turn
+                    waiter.on_patience_ended()
             _make_room(line, now)
             for waiter in [w for w in _all(line) if w.is_told]:
                 waiter.on_waited(self.place(waiter))
@@ -288,5 +292,6 @@ def _make_room(line: Line, now: float) -> None:
     batch = [call for call in line.charged if call.want.priority is Priority.BATCH]
     running = [(call, call.may_yield()) for call in batch]
     for waiter, call in zip(urgent, yielding.who_yields(len(urgent), running), strict=False):
-        call.on_yield()
-        waiter.on_turn()  # at once: what yielded must not have its slot back
+        if line.has(waiter):
+            call.on_yield()
+            waiter.on_turn()  # at once: what yielded must not have its slot back

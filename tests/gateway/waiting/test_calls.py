@@ -142,6 +142,14 @@ async def test_a_wait_in_vain_is_a_503_and_a_passed_deadline_a_504(tmp_path):
         assert len(place.closes()) == 1
 
 
+async def test_calls_whose_deadlines_pass_together_are_answered_once_each(tmp_path):
+    async with busy(tmp_path) as place:
+        late = [await waits(place, f"late {n}", x_deadline_ms="4000") for n in range(3)]
+        place.push(5)
+        assert [(await call).status for call in late] == [504, 504, 504]
+        assert place.refusals() == {"upstream_timeout": 3}
+
+
 async def test_nothing_expired_is_dispatched_even_if_its_turn_comes_first(tmp_path):
     async with busy(tmp_path) as place:
         hurried = await waits(place, "hurried", x_deadline_ms="4000")

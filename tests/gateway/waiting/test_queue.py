@@ -268,3 +268,11 @@ def test_no_slot_is_idle_while_somebody_waits_and_each_call_ends_once(steps):
             for queues in line.queues.values()
             for queue in queues.values()
         )
+
+
+def test_who_got_a_turn_when_another_gave_up_does_not_give_up_with_it():
+    room = Room()
+    first, second = room.join("first"), room.join("second")
+    room.slots, room.now = 1, 120.0
+    room.waiting.sweep(room.now)
+    assert (first.end, second.end, room.went) == ("in vain", "", ["second"])
