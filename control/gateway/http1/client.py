@@ -36,6 +36,7 @@ class Upstream(asyncio.Protocol):
         self.closed = False
         self._uses = 0
         self._finishing = False
+        self._paused = False
         self._bodies: list[bytes] = []
         self.on_body = self._bodies.append  # what the parser calls for each chunk
         self._parser = httptools.HttpResponseParser(self)
@@ -71,8 +72,14 @@ class Upstream(asyncio.Protocol):
             return
         self.exchange = None
         self._finishing = True
+        self.pause(False)
         self.since = self.pool.now()
         self.pool.finishing.add(self)
+
+    def pause(self, paused: bool) -> None:
+        if paused != self._paused and not self.closed:
+            self._paused = paused
+            (self.transport.pause_reading if paused else self.transport.resume_reading)()
 
     # --- what the transport says ---
 
@@ -124,6 +131,7 @@ class Upstream(asyncio.Protocol):
         self._complete = True
         exchange, self.exchange = self.exchange, None
         self._finishing = False
+        self.pause(False)  # for a slow tenant: the next one's answer is to be read
         self.pool.give_back(self, keep=self._parser.should_keep_alive() and not self._until_eof)
         if exchange:
             exchange.on_end()
@@ -280,10 +288,6 @@ class Sending:
         if self.upstream and self.upstream.exchange is self.exchange:
             self.upstream.let_finish()
 
-    def pause(self) -> None:
-        if self.upstream:
-            self.upstream.transport.pause_reading()
-
-    def resume(self) -> None:
-        if self.upstream and not self.upstream.closed:
-            self.upstream.transport.resume_reading()
+    def pause(self, paused: bool) -> None:
+        if self.upstream and self.upstream.exchange is self.exchange:
+            self.upstream.pause(paused)

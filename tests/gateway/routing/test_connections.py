@@ -2,8 +2,11 @@
 
 import asyncio
 
+from control.gateway.http1.client import Pool
 from tests.gateway.place import chat
 from tests.gateway.upstream import answered, streamed
+
+REQUEST = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
 
 
 async def test_connections_keep_to_the_slots(place, engines):
@@ -36,3 +39,31 @@ async def test_one_who_is_known_is_not_asked_before_each_connection(place, engin
     for _ in range(5):
         await place.post(chat(stream=True))
     assert 1 <= engine.probes.count("/v1/models") < 5
+
+
+class Reader:
+    """An exchange that stops reading, as for a slow tenant, in the answer's last bytes."""
+
+    def __init__(self, pool: Pool, *, stops: bool) -> None:
+        self.ended, self.stops = asyncio.Event(), stops
+        self.sending = pool.send(self, REQUEST)
+
+    def on_head(self, status: int, headers: dict[bytes, bytes]) -> None:
+        """Nothing of it is looked at."""
+
+    def on_data(self, data: bytes) -> None:
+        self.sending.pause(self.stops)
+
+    def on_end(self) -> None:
+        self.ended.set()
+
+    def on_failure(self, reason: str, *, sent: bool, reused: bool) -> None:
+        raise AssertionError(reason)
+
+
+async def test_a_connection_that_was_not_read_is_read_again_for_its_next_call(place, engines):
+    engine = await engines(answered())
+    [live] = place.shared.replicas.all()
+    for stops in (True, False):
+        await asyncio.wait_for(Reader(live.pool, stops=stops).ended.wait(), 10)
+    assert (len(engine.seen), engine.connections_most) == (2, 1)
