@@ -182,7 +182,7 @@ class Valkey(asyncio.Protocol):
         self._unsent.clear()
         waiting, self._waiting = self._waiting, deque()
         for _, on_reply in waiting:
-            on_reply(ReplyError(why))
+            self._answered(on_reply, ReplyError(why))
 
     def _say(self, why: str) -> None:
         if not self._said and not self._closed:

@@ -8,6 +8,7 @@ from django.conf import settings
 from control.gateway.admission.counters import Counters
 from control.gateway.admission.leases import Taken
 from control.gateway.admission.rules import Hold, Refused, Used, checks_of
+from control.gateway.admission.valkey import ReplyError, Valkey
 from control.gateway.limits import Limits
 from tests.gateway.place import NOWHERE, Time
 
@@ -198,3 +199,17 @@ async def test_a_valkey_that_does_not_answer_is_given_up(clients, valkey):
     assert isinstance(await pending, Taken)
     assert not clients.all[0].shared
     valkey.client_unpause()
+
+
+async def test_a_reply_that_nobody_can_handle_takes_no_other_along():
+    heard = []
+
+    def fails(reply):
+        raise LookupError(reply)
+
+    told = {"on_connected": list, "on_lost": list, "clock": float}
+    valkey = Valkey("redis://127.0.0.1:1", answer_seconds=1, **told)
+    for on_reply in (fails, heard.append):
+        valkey.send(b"", on_reply)
+    valkey.close()
+    assert [type(reply) for reply in heard] == [ReplyError]
