@@ -70,7 +70,9 @@ class Attempt:
         self._share.take()
 
     def send(self) -> None:
-        self._sending = self.live.pool.send(self, self._request)
+        """Once: what it waited for is told also after it was left, or sent for another reason."""
+        if self._sending is None and not self._over:
+            self._sending = self.live.pool.send(self, self._request)
 
     @property
     def connected_at(self) -> float:
@@ -124,7 +126,7 @@ class Attempt:
         """Let the engine's bytes wait in the socket while a slow tenant's buffer is full."""
         self._share.look_away()
         if not self._over:
-            (self._sending.pause if paused else self._sending.resume)()
+            self._sending.pause(paused)
 
     def sweep(self, now: float, *, has_content: bool) -> None:
         """The engine is silent for too long: before its first token, or between two."""
@@ -135,6 +137,8 @@ class Attempt:
             self._share.sweep(usage, now)
         if has_content:
             self._shared.replicas.went_on(self.live)
+        elif self.reader and self.reader.parts:
+            has_content = True  # that is held back: for a judge, or as what may be a stop word
         if not has_content and now - self.sent_at > limits.first_byte_seconds:
             self._shared.replicas.failed(self.live, Cause.SLOW)
             self.time_out("The engine did not begin to answer in time.")

@@ -80,6 +80,8 @@ class ModeratedCall(Call):
         if not self._rules.after:
             return super().on_answer(body)
         texts = moderation.answer_texts(body)
+        if not any(texts):
+            return super().on_answer(body)  # vectors and scores, which say nothing
         return self._judge("output", texts, lambda verdict: self._on_answer_judged(body, verdict))
 
     def _on_answer_judged(self, body: bytes, verdict: Verdict) -> None:

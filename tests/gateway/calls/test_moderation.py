@@ -103,6 +103,16 @@ async def test_a_silent_judge_is_waited_for_as_long_as_it_may_take(place, engine
     await place.until(lambda: silent.connections == 0)
 
 
+async def test_a_judge_is_not_waited_for_beyond_the_deadline(place, engines, judge):
+    await engines(answered())
+    silent = await judge(says(CLEAN, hold=asyncio.Event()))
+    call = asyncio.create_task(place.post(chat(), x_deadline_ms="30000"))
+    await place.until(lambda: silent.seen)
+    place.push(31)
+    assert (await call).status == 504
+    assert place.refusals() == {"upstream_timeout": 1}
+
+
 async def test_more_questions_than_may_wait_are_not_asked(place, engines, judge):
     place.shared.judges._limits = type(place.limits)(judge_calls=1, judge_waiting=1)
     hold = asyncio.Event()
@@ -138,6 +148,26 @@ async def test_a_whole_answer_that_is_flagged_is_emptied_and_billed(place, engin
     [closed] = place.closes()
     assert (closed.input_tokens, closed.output_tokens) == (7, 3)
     assert closed.finish_reason == "content_filter"
+
+
+async def test_vectors_are_not_put_before_a_judge(place, engines, judge):
+    await engines(Script(b'{"data":[{"embedding":[0.5]}]}', content_type=JSON))
+    judging = await judge(says(FLAGGED), before=False, after=True, fail_open=False)
+    answer = await place.post({"model": "chat", "input": "x"}, "/v1/embeddings")
+    assert (answer.status, asked(judging)) == (200, [])
+    assert place.closes()[0].flags == ()
+
+
+async def test_a_stream_that_is_held_back_is_no_engine_that_does_not_begin(place, engines, judge):
+    await engines(Script(chunk(role=True) + chunk("slow"), end="hold"))
+    await judge(says(CLEAN), before=False, after=True)
+    async with place.stream(chat(stream=True)):
+        await place.until(lambda: any(call._windows for call in place.shared.calls))
+        for _ in range(2):
+            place.push(place.limits.between_bytes_seconds - 1)
+            [call] = place.shared.calls
+            call._attempt.on_data(chunk("er"))
+        assert len(place.shared.calls) == 1
 
 
 def tokens(first: int, last: int) -> list[str]:
