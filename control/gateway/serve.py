@@ -134,7 +134,11 @@ class Gateway:
             connection.refuse(refusal)
         except Exception:
             log.exception("request %s failed in the gateway", request.id)
-            connection.refuse(errors.InternalError("The gateway failed on this request."))
+            refusal = errors.InternalError("The gateway failed on this request.")
+            if connection.call:
+                connection.call.refuse(refusal)  # so that what it holds is given back
+            elif connection.state == "busy":
+                connection.refuse(refusal)
 
     # --- the path ---
 

@@ -223,15 +223,17 @@ class Call:
     # --- time, and the end ---
 
     def sweep(self, now: float) -> None:
+        if self.ended:
+            return  # by what another call left behind, in this sweep
         if self._delivery.is_too_slow(now):
             self._connection.cut()
             self.end(Outcome.SLOW_CLIENT, 200)
         elif self._outcome:
             return
-        elif self._attempt is None:
-            self._break_silence(now)
         elif now >= self.want.ends_by:
             self._stop(waiting.deadline_passed(), Outcome.DEADLINE)
+        elif self._attempt is None:
+            self._break_silence(now)
         else:
             usage, _ = self._attempt.tokens(Outcome.COMPLETE)
             self._shared.waiting.progressed(self._patience, cost_of(usage))
@@ -247,11 +249,9 @@ class Call:
 
     def drain(self) -> None:
         """The gateway must stop, and has waited for this call long enough."""
-        refusal = errors.Overloaded("The gateway is being restarted.", wait_seconds=1)
-        if self._attempt is None:
-            self.refuse(refusal)
-        elif not self._outcome:
-            self._stop(refusal, Outcome.DRAINED)
+        if not (self._outcome or self.ended):
+            text = "The gateway is being restarted."
+            self._stop(errors.Overloaded(text, wait_seconds=1), Outcome.DRAINED)
 
     def end(self, outcome: Outcome, status: int) -> None:
         if self.ended:
@@ -266,10 +266,8 @@ class Call:
             usage, _ = tokens = attempt.tokens(outcome)
             used = used_of(usage, outcome, self._first_token_at)
             shared.waiting.settled(self._patience, cost_of(usage))
-            delivered, first_at = self._delivery.tokens, self._first_token_at
-            ending = Ending(
-                outcome, status, self._attempts, delivered, first_at, self._last_token_at
-            )
+            times = self._first_token_at, self._last_token_at
+            ending = Ending(outcome, status, self._attempts, self._delivery.tokens, *times)
             close = self._journal.closed(attempt, ending, tokens)
             self._holding.charge(close, attempt.live.info.model)
             attempt.part()
@@ -278,9 +276,11 @@ class Call:
         shared.waiting.advance()
 
     def _stop(self, refusal: Refusal, outcome: Outcome) -> None:
+        if self._attempt is None:
+            return self.refuse(refusal, outcome)
         self._attempt.abort()
         self._may_retry = False
-        self.on_refusal(refusal, outcome)
+        return self.on_refusal(refusal, outcome)
 
     def refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None:
         if self._attempt is None:

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.gateway.place import chat
+from tests.gateway.place import chat, route
 from tests.gateway.upstream import answered, error, streamed
 
 
@@ -75,3 +75,13 @@ async def test_ready_says_whether_a_route_can_be_served(place, engines):
 async def test_numbers_of_the_platform_are_not_on_the_tenants_port(place, engines):
     await engines()
     assert (await place.get("/metrics")).status == 404
+
+
+async def test_a_call_that_the_gateway_fails_on_leaves_nothing_behind(place, engines):
+    for _ in range(2):
+        await engines(answered())
+    place.know(route(policy="of no name"))
+    answer = await place.post(chat())
+    assert (answer.status, answer.error["code"]) == (500, "internal_error")
+    assert not place.shared.calls
+    assert place.refusals() == {"internal_error": 1}

@@ -45,8 +45,8 @@ WHOLE = (chunk(finish="stop", usage=(100, 2)),)
 
 
 async def test_a_whole_stream_says_what_was_cached_and_nothing_is_estimated(place, engines):
-    for cached in (48, 0):
-        await engines(Script(body(*WHOLE, told(cached), DONE)))
+    await engines(*(Script(body(*WHOLE, told(cached), DONE)) for cached in (48, 0)))
+    for _ in range(2):
         await place.post(chat(stream=True))
     told_ = [(closed.cached_input_tokens, closed.cached_source) for closed in place.closes()]
     assert told_ == [(48, ""), (0, "")]
