@@ -44,6 +44,12 @@ class Lender(threading.Thread):
         self._stopping = False
         self._renew_at = time.monotonic() + _RENEW_SECONDS
 
+    def warm(self) -> None:
+        """Connect before the first call has to wait for it."""
+        if not self.is_alive() and not self._stopping:
+            self._waiting.append((_nothing, _ignored, _dropped))
+            self.start()
+
     def ask(self, work: Work, on_answer: OnAnswer, post: Post) -> None:
         """`on_answer` gets what `work` returns, or an Away, through `post`."""
         if self._stopping:
@@ -124,9 +130,18 @@ class Lender(threading.Thread):
 
     def _on_notify(self, notify: psycopg.Notify) -> None:
         account, _, owner = notify.payload.partition(" ")
-        if notify.channel == credit.CHANNEL_SHORT and owner != self.owner and account.isdigit():
+        is_others = self._post is not None and owner != self.owner and account.isdigit()
+        if notify.channel == credit.CHANNEL_SHORT and is_others:
             self._post(self.on_called_in, int(account))
 
 
-def _ignored(_account_id: int) -> None:
+def _ignored(_answer: object) -> None:
     """Nobody listens yet."""
+
+
+def _nothing(_database: psycopg.Connection) -> None:
+    """But a connection is there for it."""
+
+
+def _dropped(*_what: object) -> None:
+    """Nobody waits for the answer."""

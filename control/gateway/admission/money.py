@@ -58,6 +58,8 @@ class Money:
     def know(self, scopes: Iterable[Scope]) -> None:
         """A budget that has changed is asked for again, and one that is gone is given back."""
         budgets = {(budget.id, budget.unit): budget for scope in scopes for budget in scope.budgets}
+        if budgets and self._lender:
+            self._lender.warm()
         for name, account in tuple(self._accounts.items()):
             if budgets.get(name) != account.budget:
                 account.retire()
