@@ -137,7 +137,8 @@ class Patience:
         pace = shared.replicas.pace(self._route) if cold is None else None
         if pace and (refused := self._crowded_out(pace)):
             return self._caller.refuse(refused)
-        decision = shared.waiting.join(self, pace, cold_seconds=cold)
+        slots = shared.replicas.at_once(self._route)
+        decision = shared.waiting.join(self, pace, slots=slots, cold_seconds=cold)
         self._journal.decided(decision)
         if isinstance(decision, Queued):
             self._since = shared.clock.now()

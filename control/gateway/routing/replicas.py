@@ -12,7 +12,8 @@ from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
 from control.gateway.routing.rotation import Rotation
 from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady, Option
-from control.gateway.waiting.rules import Mean, Pace, Want
+from control.gateway.waiting.pace import Mean, Pace
+from control.gateway.waiting.rules import Want
 from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
 from control.states import Priority, ReplicaState, RoutingPolicy
 
@@ -111,6 +112,13 @@ class LiveReplicas:
 
     def pace(self, route: RouteInfo) -> Pace | None:
         """Of the ends of calls while all slots of its replicas are taken; None if unknown."""
+        return rules.pace(self._sizes(route))
+
+    def at_once(self, route: RouteInfo) -> int:
+        """How many calls they run while they are full."""
+        return sum([slots for slots, _ in self._sizes(route)])
+
+    def _sizes(self, route: RouteInfo) -> list[tuple[int, Pace | None]]:
         sizes = []
         for target in route.targets:
             if target.weight > 0:
@@ -120,7 +128,7 @@ class LiveReplicas:
                 # One on trial takes a single call now, but all of its slots once that succeeds.
                 slots = sum([self._at_once(live) for live in up])
                 sizes.append((slots, mean.pace if mean else None))
-        return rules.pace(sizes)
+        return sizes
 
     def _at_once(self, live: Live) -> int:
         """How many calls it runs while it is full: of slots, or of tokens."""

@@ -2,133 +2,14 @@
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import Protocol
 
 from control.gateway.waiting import progress, rules, yielding
+from control.gateway.waiting.lines import Line, Waiter
+from control.gateway.waiting.pace import Pace
 from control.gateway.waiting.progress import Place
-from control.gateway.waiting.rules import (
-    Crowded,
-    Pace,
-    Queued,
-    Rhythm,
-    Service,
-    TooLate,
-    Turns,
-    Want,
-)
+from control.gateway.waiting.rules import Crowded, Queued, TooLate, Want
 from control.gateway.waiting.yielding import Stay
 from control.states import Priority
-
-
-class Waiter(Protocol):
-    want: Want
-    is_told: bool  # it wants to hear of its place
-
-    def on_turn(self) -> bool:
-        """Try to go now; False leaves the call where it waits."""
-
-    def on_patience_ended(self) -> None: ...
-
-    def on_displaced(self) -> None:
-        """The queue is full, and another call has more right to this one's place."""
-
-    def on_waited(self, place: Place) -> None:
-        """Another second."""
-
-    def may_yield(self) -> bool:
-        """It runs, its slot is of use to others, and its tenant has received nothing."""
-
-    def on_yield(self) -> None:
-        """Stop running, and wait again."""
-
-
-class Line:
-    """The calls that wait for one set of deployments, and what tenants have had of these."""
-
-    def __init__(self) -> None:
-        # By priority and tenant, as they came.
-        self.queues: dict[Priority, dict[int, dict[Waiter, Stay]]] = {p: {} for p in rules.ORDER}
-        self.services = {p: Service() for p in rules.ORDER}
-        self.rhythms = {p: Rhythm() for p in rules.ORDER}
-        self.turns = Turns()
-        self.charged: dict[Waiter, float] = {}  # calls that were given a turn and go on
-        self.length = 0
-
-    def add(self, waiter: Waiter, stay: Stay, *, first: bool = False) -> None:
-        priority, tenant = waiter.want.priority, waiter.want.tenant
-        queues = self.queues[priority]
-        if not queues:
-            self.turns.begins(priority)
-            self.rhythms[priority].begins(stay.since)
-        if tenant not in queues:
-            self.services[priority].lift(tenant, queues)
-            queues[tenant] = {}
-        queues[tenant] = {waiter: stay} | queues[tenant] if first else queues[tenant]
-        queues[tenant][waiter] = stay
-        self.length += 1
-
-    def remove(self, waiter: Waiter) -> None:
-        priority, tenant = waiter.want.priority, waiter.want.tenant
-        queues = self.queues[priority]
-        queue = queues.get(tenant)
-        if queue is None or queue.pop(waiter, None) is None:
-            return
-        self.length -= 1
-        if not queue:
-            del queues[tenant]
-            if not queues:
-                self.services[priority].left(tenant)
-
-    def has(self, waiter: Waiter) -> bool:
-        return waiter in self.queues[waiter.want.priority].get(waiter.want.tenant, ())
-
-    def waiting(self) -> list[Priority]:
-        return [priority for priority in rules.ORDER if self.queues[priority]]
-
-    def counts(self) -> rules.Waiting:
-        return {
-            priority: {tenant: len(queue) for tenant, queue in queues.items()}
-            for priority, queues in self.queues.items()
-        }
-
-    def offer(self) -> bool:
-        """A turn for the first who can use it; False if nobody can."""
-        for priority in self.turns.order(self.waiting()):
-            queues = self.queues[priority]
-            if not queues:
-                continue  # those asked before made them leave
-            tenant = self.services[priority].least(queues)
-            if next(iter(queues[tenant])).on_turn():
-                return True
-            if priority is not Priority.BATCH:
-                # What has no room for this one may have for smaller ones: it would never have its
-                # turn. Batch has a bound of its own, so others may well find room.
-                return False
-        return False
-
-    def dispatched(self, waiter: Waiter, at: float) -> None:
-        want = waiter.want
-        service, queues = self.services[want.priority], self.queues[want.priority]
-        tokens = self.charged[waiter] = rules.INPUT_WEIGHT * want.input_tokens
-        if not self.length:
-            return service.serve_at_once(want.tenant, tokens)
-        self.turns.took(want.priority, self.waiting())
-        if queues:
-            self.rhythms[want.priority].had_turn(at)
-        if want.tenant not in queues:
-            service.lift(want.tenant, queues)
-        service.charge(want.tenant, tokens)
-        self.remove(waiter)
-        if not queues:
-            service.left(want.tenant)
-        return None
-
-    def charge(self, waiter: Waiter, tokens: float) -> None:
-        """Its cost is `tokens` in all."""
-        before = self.charged.get(waiter)
-        if before is not None:
-            self.charged[waiter] = tokens
-            self.services[waiter.want.priority].charge(waiter.want.tenant, tokens - before)
 
 
 class Waiting:
@@ -169,9 +50,15 @@ class Waiting:
         return sum(lengths)
 
     def join(
-        self, waiter: Waiter, pace: Pace | None, *, cold_seconds: float | None = None
+        self,
+        waiter: Waiter,
+        pace: Pace | None,
+        *,
+        slots: int = 0,
+        cold_seconds: float | None = None,
     ) -> Queued | TooLate | Crowded:
-        """`pace`: that of the ends of calls while its deployments are busy, if known.
+        """`pace`: that of the ends of calls while its deployments are busy, if known; `slots` are
+        all that they have.
 
         `cold_seconds`: nothing is ready to serve it yet, and it waits so long for that.
         """
@@ -181,7 +68,10 @@ class Waiting:
         is_cold = cold_seconds is not None
         # How turns followed each other says nothing of when a model will have been loaded.
         own = None if is_first or is_cold else line.rhythms[want.priority].pace(now)
-        start = rules.start(counts, want.priority, want.tenant, pace, own)
+        above = 0.0 if is_cold else line.arrivals.above(want.priority, now)
+        if above:
+            pace = line.slowed(pace, slots, now)
+        start = rules.start(counts, want.priority, want.tenant, pace, own, above)
         limit = min(cold_seconds if is_cold else want.waiting_seconds, want.ends_by - now)
         if start is not None and start > limit:
             return TooLate(start, limit)
@@ -190,6 +80,7 @@ class Waiting:
             if place is None:
                 return Crowded(start)
             next(reversed(line.queues[place[0]][place[1]])).on_displaced()
+        line.arrivals.came[want.priority] += 1
         line.add(waiter, Stay(now, now + limit))
         return Queued()
 
@@ -265,7 +156,7 @@ class Waiting:
     def _line(self, want: Want) -> Line:
         line = self._lines.get(want.pool)
         if line is None:
-            line = self._lines[want.pool] = Line()
+            line = self._lines[want.pool] = Line(self._clock())
         return line
 
 

@@ -1,11 +1,11 @@
 """Who goes next, what a turn costs, and when a call would start: values in, values out."""
 
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from control.gateway import errors
+from control.gateway.waiting.pace import Pace
 from control.states import Priority
 
 ORDER = (Priority.INTERACTIVE, Priority.STANDARD, Priority.BATCH)  # the most urgent first
@@ -16,8 +16,6 @@ OWED_MAX = 2.0  # turns; a debt that cannot be paid is not saved up
 INPUT_WEIGHT = 1.0
 CACHED_WEIGHT = 0.1  # else a tenant would be punished for what it spares the engine
 OUTPUT_WEIGHT = 2.0
-
-_99_PERCENT = 2.33  # standard deviations
 
 _TIERS: dict[str | None, Priority] = {
     "priority": Priority.INTERACTIVE,
@@ -179,82 +177,20 @@ def cost(input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> f
 # --- whether it is worth it -----------------------------------------------------------------
 
 
-class Pace(NamedTuple):
-    """Seconds a turn, and their standard deviation, as a mean of some turns has it."""
+def turns_until(waiting: Waiting, priority: Priority, tenant: int, coming: float = 0.0) -> float:
+    """Turns to be given until a call of `tenant` that joins now has had its own.
 
-    seconds: float
-    spread_seconds: float = 0.0
-
-    def seconds_for(self, turns: float) -> float:
-        """As long as so many turns take at most, in 99 of 100 cases."""
-        # The turns to come are as uneven as those that were, and the mean of these is no truth.
-        uneven = math.sqrt(turns + turns * turns / Mean.LATEST)
-        return turns * self.seconds + _99_PERCENT * self.spread_seconds * uneven
-
-
-class Mean:
-    """Of the latest times; the first ones count alike, and a few are not enough to know."""
-
-    LATEST = 50
-    _ENOUGH = 5
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._mean = 0.0
-        self._variance = 0.0
-
-    def add(self, seconds: float) -> None:
-        self._count += 1
-        weight = 1 / min(self._count, self.LATEST)
-        off = seconds - self._mean
-        self._mean += off * weight
-        self._variance = (1 - weight) * (self._variance + weight * off * off)
-
-    @property
-    def pace(self) -> Pace | None:
-        if self._count < self._ENOUGH:
-            return None
-        return Pace(self._mean, math.sqrt(self._variance))
-
-
-class Rhythm:
-    """How the turns of one priority follow each other while it waits."""
-
-    _REMEMBERED_SECONDS = 30.0  # so that a short pause does not let a crowd in
-
-    def __init__(self) -> None:
-        self._turn_at = -math.inf
-
-    def begins(self, at: float) -> None:
-        """It begins to wait. The pause before is not a time between turns."""
-        if at - self._turn_at > self._REMEMBERED_SECONDS:
-            self._between = Mean()
-            self._turns = 0
-            self._began_at = at
-        self._turn_at = at
-
-    def had_turn(self, at: float) -> None:
-        self._between.add(at - self._turn_at)
-        self._turns += 1
-        self._turn_at = at
-
-    def pace(self, at: float) -> Pace | None:
-        """Unknown before the first turn. A turn that is overdue says that they slow down."""
-        if not self._turns:
-            return None
-        pace = self._between.pace or Pace((at - self._began_at) / self._turns)
-        return pace._replace(seconds=max(pace.seconds, (pace.seconds + at - self._turn_at) / 2))
-
-
-def turns_until(waiting: Waiting, priority: Priority, tenant: int) -> float:
-    """Turns to be given until a call of `tenant` that joins now has had its own."""
+    `coming`: more urgent calls that will still come, for each turn.
+    """
     turns = _turns_inside(waiting[priority], tenant)
     rank = ORDER.index(priority)
     above = sum(sum(waiting[p].values()) for p in ORDER[:rank])
     below = sum(RESERVED[p] for p in ORDER[rank + 1 :] if waiting[p])
-    if above:
-        turns += min(above, turns * (1 / RESERVED[priority] - 1))
-    return turns / (1 - below)
+    if not above and not coming:
+        return turns / (1 - below)
+    least = turns / RESERVED[priority] / (1 - below)  # by what is reserved for it
+    left = 1 - below - coming
+    return min((turns + above) / left, least) if left > 0 else least
 
 
 def _turns_inside(counts: Mapping[int, int], tenant: int) -> int:
@@ -263,16 +199,22 @@ def _turns_inside(counts: Mapping[int, int], tenant: int) -> int:
 
 
 def start(
-    waiting: Waiting, priority: Priority, tenant: int, pace: Pace | None, own: Pace | None
+    waiting: Waiting,
+    priority: Priority,
+    tenant: int,
+    pace: Pace | None,
+    own: Pace | None,
+    coming_per_second: float = 0.0,
 ) -> float | None:
     """Seconds within which 99 of 100 such calls would have started; None if nobody knows.
 
     `pace` is that of all turns and `own` that of the priority's, since it waits: the first knows
-    nothing of the more urgent who are still to come, the second little in the beginning.
+    of those who are still to come only how many more urgent ones came, the second little at first.
     """
     guesses = []
     if pace:
-        guesses.append(pace.seconds_for(turns_until(waiting, priority, tenant)))
+        coming = coming_per_second * pace.seconds
+        guesses.append(pace.seconds_for(turns_until(waiting, priority, tenant, coming)))
     if own:
         guesses.append(own.seconds_for(_turns_inside(waiting[priority], tenant)))
     return max(guesses, default=None)

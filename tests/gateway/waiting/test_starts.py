@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.gateway.waiting import rules
-from control.gateway.waiting.rules import Mean, Pace, Rhythm
+from control.gateway.waiting.arrivals import Arrivals
+from control.gateway.waiting.pace import Mean, Pace, Rhythm
 from control.states import Priority
 
 INTERACTIVE, STANDARD, BATCH = rules.ORDER
@@ -31,6 +32,37 @@ def test_how_many_turns_come_first(waiting, priority, turns):
     assert rules.turns_until(waiting, priority, tenant=1) == pytest.approx(turns)
     assert rules.start(waiting, priority, 1, Pace(0.5), None) == pytest.approx(turns / 2)
     assert rules.start(waiting, priority, 1, None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("waiting", "priority", "coming", "turns"),
+    [
+        ({STANDARD: {1: 4}}, STANDARD, 0.5, 10),  # half of the turns go to those who come
+        ({STANDARD: {1: 4}}, STANDARD, 1.5, 5 / 0.15),  # all of them, but what is reserved
+        ({STANDARD: {1: 4}, BATCH: {2: 1}}, STANDARD, 0.45, 10),
+        ({INTERACTIVE: {2: 3}}, STANDARD, 0.2, 5),
+        ({}, BATCH, 0.9, 10),
+        ({}, BATCH, 0.99, 20),
+        ({INTERACTIVE: {2: 1}, STANDARD: {2: 1}}, BATCH, 0.5, 6),
+    ],
+)
+def test_who_is_more_urgent_and_still_to_come_takes_turns_too(waiting, priority, coming, turns):
+    waiting = NOBODY | waiting
+    assert rules.turns_until(waiting, priority, 1, coming) == pytest.approx(turns)
+    seconds = rules.start(waiting, priority, 1, Pace(0.5), None, 2 * coming)
+    assert seconds == pytest.approx(turns / 2)
+
+
+def test_a_rate_needs_a_few_calls_and_follows_them():
+    arrivals = Arrivals(100.0)
+    arrivals.came[STANDARD] += 4
+    assert arrivals.above(BATCH, 100.2) == 0
+    arrivals.came[INTERACTIVE] += 4
+    assert arrivals.above(BATCH, 100.4) == pytest.approx(20)
+    assert arrivals.above(STANDARD, 100.4) == pytest.approx(10)
+    assert arrivals.above(INTERACTIVE, 100.4) == 0
+    assert arrivals.above(BATCH, 103.0) == pytest.approx(20)
+    assert arrivals.above(BATCH, 105.5) == 0  # none for so long
 
 
 def test_the_slower_of_two_guesses_counts():
