@@ -60,14 +60,15 @@ def main() -> None:
         bench = Bench(folder, weir, tuple(servers[:2]), place.stores)
         _measure(bench, [*visited, *others.servers], servers[0])
         seconds = _promised(bench, place)
-        booked = place.when_booked(bench.sent)
+        sent = bench.sent
+        booked = place.when_booked(sent)
         _crowd(bench, visited, servers[0])
     finally:
         for server in reversed([*servers, *place.servers]):
             server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    if booked != bench.sent:
-        raise SystemExit(f"no figures: the ledger holds {booked}, sent were {bench.sent}")
+    if booked != sent:
+        raise SystemExit(f"no figures: the ledger holds {booked}, sent were {sent}")
     _report(bench, seconds, others.missing, booked)
 
 
