@@ -43,6 +43,7 @@ class Limits:
     yields: int = 2  # of a batch call, to interactive ones that waited for long
     interactive_token_seconds: float = 0.1  # slower than that, batch gets less of the engine
     slot_exchange_seconds: float = 0.1  # between processes, while something changes
+    service_exchange_seconds: float = 0.1  # what tenants had, between processes, while calls wait
     slot_renewal_seconds: float = 1  # and while nothing does
     cold_start_seconds: float = 300  # for a model that loads, where the route says nothing
     cold_start_whole_seconds: float = 55  # of those, a call that is not streamed

@@ -22,6 +22,7 @@ from control.gateway.routing.replicas import LiveReplicas
 from control.gateway.routing.slots import SlotLeases
 from control.gateway.routing.telemetry import Telemetry
 from control.gateway.tracing import Room
+from control.gateway.waiting.elsewhere import Elsewhere
 from control.gateway.waiting.queue import Waiting
 from control.metering.spool import Record, Refused
 from control.models.sealing import derived
@@ -56,6 +57,7 @@ class Shared:
     money: Money
     replicas: LiveReplicas
     slots: SlotLeases
+    elsewhere: Elsewhere
     waiting: Waiting
     buckets: Buckets
     strangers: Strangers
@@ -124,6 +126,7 @@ def shared(
         money=Money(lender, processes=processes, limits=limits, clock=clock.now, wall=clock.wall),
         replicas=replicas,
         slots=slots,
+        elsewhere=Elsewhere(counters.valkey, waiting, processes=processes, limits=limits),
         waiting=waiting,
         tally=tally,
         buckets=buckets,

@@ -132,6 +132,7 @@ class Worker:
         """Slots go from one process to another faster than all else that is done in time."""
         while self._place.processes > 1:
             guarded(self._shared.slots.sweep, self._clock.now())
+            guarded(self._shared.elsewhere.sweep, self._clock.now())
             await asyncio.sleep(self._limits.slot_exchange_seconds)
 
     def _flush_refused(self) -> None:

@@ -196,6 +196,7 @@ class Place:
             await asyncio.sleep(0.02)
             self.sweep()
             self.shared.slots.sweep(self.time.now())
+            self.shared.elsewhere.sweep(self.time.now())
 
     def records(self) -> list[Record]:
         self.shared.outbox.flush()  # as the end of this turn of the loop does

@@ -7,7 +7,7 @@ from control.gateway.waiting import progress, rules, yielding
 from control.gateway.waiting.lines import Line, Waiter
 from control.gateway.waiting.pace import Pace
 from control.gateway.waiting.progress import Place
-from control.gateway.waiting.rules import Crowded, Queued, TooLate, Want
+from control.gateway.waiting.rules import Crowded, Queued, Service, TooLate, Want
 from control.gateway.waiting.yielding import Stay
 from control.states import Priority
 
@@ -43,6 +43,17 @@ class Waiting:
     def lengths(self) -> list[tuple[frozenset[str], int]]:
         """Of the lines in which somebody waits, by what they wait for."""
         return [(pool, line.length) for pool, line in self._lines.items() if line.length]
+
+    def contended(self) -> dict[str, Service]:
+        """Who had what, by the name that all processes have for it, where somebody waits."""
+        found = {}
+        for pool, line in self._lines.items():
+            for priority, service in line.services.items():
+                if not line.length:
+                    service.untold.clear()  # what is not contended is nobody's business
+                elif line.queues[priority] or service.untold:
+                    found[f"had:{priority}:{','.join(sorted(pool))}"] = service
+        return found
 
     def length_for(self, deployment: str) -> int:
         """Calls that wait for it, or for any of some that it is among."""

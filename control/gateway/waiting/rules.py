@@ -138,6 +138,7 @@ class Service:
     def __init__(self) -> None:
         self._had: dict[int, float] = {}
         self._floor = 0.0
+        self.untold: dict[int, float] = {}  # to the other processes
 
     def serve_at_once(self, tenant: int, tokens: float) -> None:
         """A call that does not have to wait, since nobody does: lift, charge and left in one."""
@@ -155,6 +156,17 @@ class Service:
     def charge(self, tenant: int, tokens: float) -> None:
         """Negative if an estimate was too high."""
         self._had[tenant] = self._had.get(tenant, self._floor) + tokens
+        self.untold[tenant] = self.untold.get(tenant, 0.0) + tokens
+
+    def tell(self) -> dict[int, float]:
+        """What was charged here since it was told last."""
+        untold, self.untold = self.untold, {}
+        return untold
+
+    def hear(self, elsewhere: Mapping[int, float]) -> None:
+        """What other processes told."""
+        for tenant, tokens in elsewhere.items():
+            self._had[tenant] = self._had.get(tenant, self._floor) + tokens
 
     def left(self, tenant: int) -> None:
         """It was the last that waited, or did not have to wait at all."""
