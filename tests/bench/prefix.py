@@ -81,7 +81,8 @@ def main() -> None:
 
 
 def _pass(weir: Weir, policy: str, nonce: str, seen: Seen) -> None:
-    prefixes = [f"{nonce} {number:03d} ".ljust(PREFIX_TOKENS, "ab c") for number in range(PREFIXES)]
+    filler = "ab c" * PREFIX_TOKENS
+    prefixes = [f"{nonce} {number:03d} {filler}"[:PREFIX_TOKENS] for number in range(PREFIXES)]
     asked = [(prefix, turn) for turn in range(CALLS_EACH) for prefix in prefixes]
     random.Random(nonce).shuffle(asked)
     engines = _engines(weir)
