@@ -108,12 +108,13 @@ def _ttft(client: httpx.Client, route: str, text: str) -> float:
     }
     began = time.monotonic()
     with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        took = None
         for line in answer.iter_lines():
-            if line.startswith("data: {") and _has_text(json.loads(line[6:])):
+            if took is None and line.startswith("data: {") and _has_text(json.loads(line[6:])):
                 took = time.monotonic() - began
-                answer.read()
-                return took
-    raise SystemExit(f"no token came: {answer.status_code}")
+    if took is None:
+        raise SystemExit(f"no token came: {answer.status_code}")
+    return took
 
 
 def _has_text(chunk: dict) -> bool:
