@@ -135,7 +135,7 @@ class Weir:
         return json.loads(self.home.connections.read_text())
 
     def rows(self, query: str, *values: object) -> list[tuple]:
-        with psycopg.connect(self.connections()["database_url"], autocommit=True) as connection:
+        with until(self._database, "a database that answers") as connection:
             return connection.execute(query, values).fetchall()
 
     def valkey(self, number: int = 2) -> redis.Redis:
@@ -178,6 +178,13 @@ class Weir:
             return carried or any(word.startswith(home) for word in process.cmdline())
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return False
+
+    def _database(self) -> psycopg.Connection | None:
+        """None while it recovers from a kill."""
+        try:
+            return psycopg.connect(self.connections()["database_url"], autocommit=True)
+        except psycopg.OperationalError:
+            return None
 
     def _serves(self) -> bool:
         running = self.home.running()
