@@ -77,6 +77,14 @@ def streamed(*texts: str, tokens_in: int = 7, **changes) -> Script:
     return Script(b"".join(parts), **changes)
 
 
+def embedded(tokens_in: int = 7, **changes) -> Script:
+    """A vector of one number."""
+    vector = {"object": "embedding", "index": 0, "embedding": [0.5]}
+    usage = {"prompt_tokens": tokens_in, "total_tokens": tokens_in}
+    body = {"object": "list", "model": "m", "data": [vector], "usage": usage}
+    return Script(json.dumps(body).encode(), content_type="application/json", **changes)
+
+
 def answered(text: str = "fine", tokens_in: int = 7, tokens_out: int = 3, **changes) -> Script:
     message = {"role": "assistant", "content": text}
     body = {
