@@ -23,6 +23,8 @@ LABELS_MAX = {
     "limit": 100,
     "result": 20,
     "token_class": 8,
+    "stage": 8,
+    "verdict": 8,
 }
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _EDGES = {

@@ -167,8 +167,11 @@ _response_format = checks.shape(
 
 def response_format(value: Any, param: str) -> None:
     _response_format(value, param)
-    if (value["type"] == "json_schema") != (value.get("json_schema") is not None):
-        path = f"{param}.json_schema"
+    wanted, given = value["type"] == "json_schema", value.get("json_schema") is not None
+    path = f"{param}.json_schema"
+    if wanted and not given:
+        raise errors.MissingParameter(f"Missing required parameter: '{path}'.", param=path)
+    if given and not wanted:
         raise errors.InvalidValue(
             f"'{path}' belongs to 'type': 'json_schema', and to no other.", param=path
         )

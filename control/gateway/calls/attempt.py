@@ -155,7 +155,9 @@ class Attempt:
         parts = reader.parts if reader else 0
         worked = parts or (self.reached and outcome is not Outcome.UPSTREAM_ERROR)
         if worked and self._status in (0, 200):
-            return chunks.Usage(self.ask.input_estimate, 0, parts, 0), TokensSource.ESTIMATED
+            ask = self.ask
+            prompt = self.live.density.tokens(ask.text_bytes, ask.input_estimate)
+            return chunks.Usage(prompt, 0, parts, 0), TokensSource.ESTIMATED
         return _NO_TOKENS, TokensSource.ENGINE
 
     # --- what the connection says ---

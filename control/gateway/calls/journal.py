@@ -155,6 +155,8 @@ class Journal:
     def closed(self, attempt: Attempt, ending: Ending, tokens: Tokens) -> spool.Close:
         """All that `opened` said too, so that an event can be made of it alone."""
         usage, source = tokens
+        if source is TokensSource.ENGINE and usage.input:
+            attempt.live.density.saw(usage.input, self._ask.text_bytes)
         if self._ask.stream and usage.input and attempt.answer:
             usage = self._with_cached(attempt, usage, ending.outcome)
         identity, info = self._identity, attempt.live.info

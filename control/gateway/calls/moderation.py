@@ -10,6 +10,7 @@ from control.gateway.wire import Ask
 
 WINDOW_TOKENS = 64
 FINISH = "content_filter"
+_WRITTEN_AROUND = ("tools", "tool_choice", "response_format", "structured_outputs")
 _SAID = ("content", "reasoning", "reasoning_content", "refusal", "text", "arguments")
 
 
@@ -22,7 +23,11 @@ def asked_texts(ask: Ask) -> list[str]:
     fields = ask.fields
     texts: list[str] = []
     for message in fields.get("messages", ()):
-        texts += _strings(message)
+        texts += _strings(message) + _names(message)
+    # Descriptions, names and schemas reach the model too: as one text, whatever their shape.
+    texts += [
+        msgspec.json.encode(fields[name]).decode() for name in _WRITTEN_AROUND if fields.get(name)
+    ]
     for name in ("prompt", "suffix", "input", "query", "documents", "text_1", "text_2"):
         texts += _written(fields.get(name), name)
     return texts
@@ -65,6 +70,14 @@ def _strings(value: Any) -> list[str]:
             found += [one[name] for name in _SAID if isinstance(one.get(name), str)]
             left = [child for child in one.values() if isinstance(child, list | dict)] + left
     return found
+
+
+def _names(message: dict[str, Any]) -> list[str]:
+    """Of who speaks, and of the tools that a message calls."""
+    calls = message.get("tool_calls") or ()
+    functions = [call.get("function") for call in calls if isinstance(call, dict)]
+    named = [message, *[one for one in functions if isinstance(one, dict)]]
+    return [one["name"] for one in named if isinstance(one.get("name"), str)]
 
 
 def _written(value: Any, name: str) -> list[str]:

@@ -8,7 +8,7 @@ from control.gateway.http1.client import Pool
 from control.gateway.http1.proof import Proof, Reply
 from control.gateway.limits import Limits
 from control.gateway.routing import identity, keys
-from control.gateway.routing.caching import CacheHits
+from control.gateway.routing.caching import CacheHits, Density
 from control.gateway.routing.candidates import Candidate
 from control.gateway.routing.health import Health
 from control.gateway.routing.stalls import Oldest, Progress
@@ -43,6 +43,7 @@ class Live(Candidate):
         self.said_at = 0.0  # epoch seconds of the engine's last sample
         self.progress = Progress()
         self.cache_hits = CacheHits()
+        self.density = Density()
         self._marks: deque[tuple[float, int]] = deque(maxlen=_MARKS)
         self.room.resize(info.kv_tokens)
         self.proof = Proof(

@@ -57,6 +57,23 @@ async def test_what_is_asked_is_judged_before_an_engine_sees_it(place, engines, 
     assert place.closes()[0].flags == ()
 
 
+async def test_what_stands_in_names_tools_and_schemas_is_judged_too(place, engines, judge):
+    await engines(answered())
+    judging = await judge(says(CLEAN))
+    function = {"name": "look", "description": "how to hide", "parameters": {"type": "object"}}
+    schema = {"name": "secret", "schema": {"type": "object", "title": "hidden"}}
+    body = chat(
+        "one",
+        tools=[{"type": "function", "function": function}],
+        response_format={"type": "json_schema", "json_schema": schema},
+    )
+    body["messages"][0]["name"] = "mallory"
+    assert (await place.post(body)).status == 200
+    [texts] = asked(judging)
+    for word in ("one", "mallory", "how to hide", "secret", "hidden"):
+        assert any(word in text for text in texts)
+
+
 async def test_what_is_flagged_before_is_refused_and_costs_nothing(place, engines, judge):
     engine, _ = await engines(answered()), await judge(says(FLAGGED))
     answer = await place.post(chat("bad", stream=True))

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from control.gateway.routing.caching import CacheHits, estimated
+from control.gateway.routing.caching import CacheHits, Density, estimated
 from tests.gateway.place import chat
-from tests.gateway.upstream import DONE, Script, chunk, event, usage_of
+from tests.gateway.upstream import DONE, Script, answered, chunk, event, usage_of
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,16 @@ from tests.gateway.upstream import DONE, Script, chunk, event, usage_of
 )
 def test_an_estimate_is_whole_blocks_rounded_up(tokens, ratio, cached):
     assert estimated(tokens, ratio) == cached
+
+
+def test_a_prompt_that_no_engine_counted_is_as_dense_as_those_of_late():
+    density = Density()
+    assert density.tokens(400, most=140) == 100  # the usual four bytes, as nothing is known
+    density.saw(10, 8)  # a short one, most of it template
+    density.saw(200, 1000)
+    assert 80 <= density.tokens(400, most=140) <= 85
+    assert density.tokens(4000, most=140) == 140
+    assert density.tokens(0, most=0) == 1
 
 
 def test_the_best_of_the_last_minutes_counts():
@@ -74,3 +84,16 @@ async def test_what_the_engines_counters_say_is_taken_too(place, engines):
     [closed] = place.closes()
     assert (closed.outcome, closed.cached_input_tokens) == ("truncated", 32)
     assert closed.cached_source == "estimated"
+
+
+async def test_a_call_left_before_the_engine_counted_pays_for_such_a_prompt(place, engines):
+    engine = await engines(answered(), Script(b"", end="hold"))
+    body = chat(messages=[{"role": "user", "content": "word " * 100}])
+    await place.post(body)
+    async with place.stream(body | {"stream": True}) as stream:
+        await place.until(lambda: len(engine.seen) == 2)
+        stream.writer.transport.abort()
+    await place.until(lambda: len(place.closes()) == 2)
+    whole, left = place.closes()
+    assert (left.outcome, left.tokens_source) == ("client_closed", "estimated")
+    assert left.input_tokens <= whole.input_tokens
