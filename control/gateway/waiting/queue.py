@@ -150,11 +150,15 @@ class Waiting:
         finally:
             self._advancing = False
 
-    def sweep(self, now: float) -> None:
-        for pool, line in tuple(self._lines.items()):
+    def end_patience(self, now: float) -> None:
+        for line in tuple(self._lines.values()):
             for waiter in _impatient(line, now):
                 if line.has(waiter):  # one that left before it may have given it its turn
                     waiter.on_patience_ended()
+
+    def sweep(self, now: float) -> None:
+        self.end_patience(now)
+        for pool, line in tuple(self._lines.items()):
             _make_room(line, now)
             for waiter in [w for w in _all(line) if w.is_told]:
                 waiter.on_waited(self.place(waiter))

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from control.gateway.http1.server import Connection
+from control.gateway.sweep import hurry
 from control.models.sealing import digest_of
 from tests.gateway.place import (
     Place,
@@ -158,6 +159,17 @@ async def test_nothing_expired_is_dispatched_even_if_its_turn_comes_first(tmp_pa
         place.shared.waiting.sweep = lambda now: None
         assert await served(place) == ["next"]
         assert (await hurried).status == 504
+
+
+async def test_a_deadline_need_not_wait_for_the_next_sweep(tmp_path):
+    """Which comes once a second; what a caller named may be shorter."""
+    async with busy(tmp_path) as place:
+        running = place.shared.calls.copy()
+        hurried = await waits(place, "hurried", x_deadline_ms="400")
+        place.time.pushed_seconds += 0.5
+        hurry(place.gateway, place.time.now())
+        assert (await hurried).status == 504
+        assert place.shared.calls == running
 
 
 @pytest.mark.parametrize("stream", [True, False])
