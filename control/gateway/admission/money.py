@@ -176,10 +176,10 @@ class MoneyHold:
         self._leave()
         if not self._holds:
             return
-        self._holds = False
         used = (0,) * len(self._accounts)
         if close:
             used = charged(self._stake.spending, close, model)
+        self._holds = False  # only now: what cannot be reckoned is still given back
         for (account, units), spent in zip(self._each(), used, strict=True):
             account.settle(units, spent)
 

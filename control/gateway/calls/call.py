@@ -5,11 +5,12 @@ from control.gateway.admission import answers
 from control.gateway.admission.holding import Decided, Holding
 from control.gateway.admission.rules import Hold
 from control.gateway.calls.attempt import Attempt
-from control.gateway.calls.bill import NOTHING, cost_of, used_of
+from control.gateway.calls.bill import cost_of
 from control.gateway.calls.journal import Ending, Journal
 from control.gateway.calls.loss import Loss
 from control.gateway.calls.patience import Patience
 from control.gateway.calls.plan import plan_of
+from control.gateway.calls.settling import settle
 from control.gateway.calls.translated import delivery_of
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
@@ -257,23 +258,11 @@ class Call:
         if self.ended:
             return
         self.ended = True
-        shared = self._shared
-        shared.calls.discard(self)
-        shared.waiting.leave(self._patience)
-        used = NOTHING
-        if attempt := self._attempt:
-            attempt.abort()
-            usage, _ = tokens = attempt.tokens(outcome)
-            used = used_of(usage, outcome, self._first_token_at)
-            shared.waiting.settled(self._patience, cost_of(usage))
-            times = self._first_token_at, self._last_token_at
-            ending = Ending(outcome, status, self._attempts, self._delivery.tokens, *times)
-            close = self._journal.closed(attempt, ending, tokens)
-            self._holding.charge(close, attempt.live.info.model)
-            attempt.part()
-            self._patience.part()
-        self._holding.settle(used)
-        shared.waiting.advance()
+        self._shared.calls.discard(self)
+        times = self._first_token_at, self._last_token_at
+        ending = Ending(outcome, status, self._attempts, self._delivery.tokens, *times)
+        held = self._patience, self._holding, self._journal, self._attempt
+        settle(self._shared, *held, ending)
 
     def _stop(self, refusal: Refusal, outcome: Outcome) -> None:
         if self._attempt is None:
@@ -283,6 +272,8 @@ class Call:
         return self.on_refusal(refusal, outcome)
 
     def refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None:
+        if self.ended:
+            return None  # and what failed came after it
         if self._attempt is None:
             self._journal.refused(refusal)
         if self._delivery.started:

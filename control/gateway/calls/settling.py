@@ -1,0 +1,37 @@
+"""The end of a call: what it held is given back, whatever fails on the way."""
+
+from control.gateway.admission.holding import Holding
+from control.gateway.calls.attempt import Attempt
+from control.gateway.calls.bill import NOTHING, cost_of, used_of
+from control.gateway.calls.journal import Ending, Journal
+from control.gateway.calls.patience import Patience
+from control.gateway.shared import Shared
+
+
+def settle(
+    shared: Shared,
+    patience: Patience,
+    holding: Holding,
+    journal: Journal,
+    attempt: Attempt | None,
+    ending: Ending,
+) -> None:
+    """Once. `attempt` is its last, if it came to one."""
+    used, cost = NOTHING, 0.0
+    shared.waiting.leave(patience)
+    try:
+        if attempt:
+            attempt.abort()
+            usage, _ = tokens = attempt.tokens(ending.outcome)
+            used, cost = used_of(usage, ending.outcome, ending.first_token_at), cost_of(usage)
+            close = journal.closed(attempt, ending, tokens)
+            holding.charge(close, attempt.live.info.model)
+    finally:
+        if attempt:
+            shared.waiting.settled(patience, cost)
+            attempt.part()
+            patience.part()
+        try:
+            holding.settle(used)
+        finally:
+            shared.waiting.advance()

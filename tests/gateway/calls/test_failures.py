@@ -1,0 +1,23 @@
+"""What fails in the gateway itself ends one call, and nothing else."""
+
+import asyncio
+
+from tests.gateway.place import Place, chat, replica, route
+from tests.gateway.upstream import Upstream, answered
+
+ONE_AT_ONCE = {"k:9": {"concurrent_calls": 1}}
+
+
+async def test_what_a_call_held_is_given_back_even_if_it_cannot_be_written_down(tmp_path):
+    """A limit that is no number fails where it is decided which trace is kept."""
+    upstream = Upstream(answered())
+    async with Place(tmp_path, limits={"slow_call_seconds": None}) as place:
+        place.know(route(), scopes=ONE_AT_ONCE)
+        place.know_replicas(replica(1, await upstream.start(), slots=1))
+        statuses = [(await asyncio.wait_for(place.post(chat()), 10)).status for _ in range(3)]
+        place.sweep()
+        [live] = place.shared.replicas.all()
+        assert statuses == [200, 200, 200]
+        assert (len(place.shared.calls), live.in_flight) == (0, 0)
+        assert not place.shared.waiting._lines
+        await upstream.stop()
