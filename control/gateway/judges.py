@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from control.gateway.http1.client import Pool, Sending
+from control.gateway.http1.client import Pool
+from control.gateway.http1.sending import Sending
 from control.gateway.limits import Limits
 from control.routes.snapshot import ModerationInfo
 

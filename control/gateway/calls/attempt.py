@@ -6,7 +6,7 @@ from control.gateway.calls.outgoing import request_of
 from control.gateway.calls.plan import Plan, reader_of
 from control.gateway.calls.share import Share
 from control.gateway.errors import Refusal
-from control.gateway.http1.client import Sending
+from control.gateway.http1.sending import SPOILT, Sending
 from control.gateway.routing.causes import STRANGER, cause_of, failure_of
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
@@ -194,6 +194,8 @@ class Attempt:
         return None if self._over else self._end_stream()
 
     def on_failure(self, reason: str, *, sent: bool, reused: bool) -> None:
+        if reason == SPOILT:
+            return self._spoilt()
         age = self._shared.clock.now() - self.sent_at
         if reused and age <= self._shared.limits.reused_seconds:
             # A kept-alive connection that the engine was just closing: it has not seen this.
@@ -251,6 +253,12 @@ class Attempt:
                 return self._caller.on_refusal(errors.UpstreamFailed(_BROKEN), Outcome.TRUNCATED)
             return self._caller.on_refusal(refusal, Outcome.COMPLETE)
         return self._failed(refusal)
+
+    def _spoilt(self) -> None:
+        """By the gateway itself, so that no other engine would do better."""
+        self.abort()
+        if caller := self._caller:
+            caller.refuse(errors.UpstreamFailed("The engine's answer could not be handled."))
 
     def _end_stream(self) -> None:
         reader = self.reader

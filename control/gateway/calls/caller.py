@@ -25,3 +25,6 @@ class Caller(Protocol):
     def on_stream_end(self, outcome: Outcome, refusal: Refusal) -> None: ...
 
     def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None: ...
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Whatever it is doing."""

@@ -4,26 +4,14 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import Protocol
 
 import httptools
 
 from control.gateway.http1.proof import Proof
+from control.gateway.http1.sending import SPOILT, Exchange, Sending, end, spoilt
 from control.gateway.limits import Limits
 
 log = logging.getLogger(__name__)
-
-
-class Exchange(Protocol):
-    """Who sent a request to an engine. `on_end` or `on_failure` comes last, and once."""
-
-    def on_head(self, status: int, headers: dict[bytes, bytes]) -> None: ...
-
-    def on_data(self, data: bytes) -> None: ...
-
-    def on_end(self) -> None: ...
-
-    def on_failure(self, reason: str, *, sent: bool, reused: bool) -> None: ...
 
 
 class Upstream(asyncio.Protocol):
@@ -91,8 +79,8 @@ class Upstream(asyncio.Protocol):
             if self._bodies:
                 self._hand_over()
         except httptools.HttpParserCallbackError:
-            log.exception("an engine's answer could not be handled")
-            self._fail("the answer could not be handled")
+            log.exception(SPOILT)
+            self._fail(SPOILT)
         except httptools.HttpParserError:
             self._hand_over()
             self._fail("the engine's answer is not valid HTTP")
@@ -103,7 +91,7 @@ class Upstream(asyncio.Protocol):
         if self.exchange and self._head_seen and self._until_eof and exc is None:
             exchange, self.exchange = self.exchange, None
             self.pool.forget(self)
-            exchange.on_end()
+            end(exchange)
         else:
             self._fail("the engine closed the connection")
 
@@ -134,15 +122,21 @@ class Upstream(asyncio.Protocol):
         self.pause(False)  # for a slow tenant: the next one's answer is to be read
         self.pool.give_back(self, keep=self._parser.should_keep_alive() and not self._until_eof)
         if exchange:
-            exchange.on_end()
+            end(exchange)
 
     def _hand_over(self) -> None:
         """All chunks of one read at once: an engine sends each event as a chunk of its own."""
         bodies = self._bodies
         data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         bodies.clear()
-        if data and self.exchange:
-            self.exchange.on_data(data)
+        exchange = self.exchange
+        if data and exchange:
+            try:
+                exchange.on_data(data)
+            except Exception:
+                log.exception(SPOILT)
+                self.abort()  # which it may have let finish already
+                spoilt(exchange)
 
     def _fail(self, reason: str) -> None:
         exchange, self.exchange = self.exchange, None
@@ -181,7 +175,7 @@ class Pool:
         self._dialling: set[asyncio.Task] = set()
         self._closed = False
 
-    def send(self, exchange: Exchange, request: bytes) -> "Sending":
+    def send(self, exchange: Exchange, request: bytes) -> Sending:
         """Send on an idle connection, or dial. The result can be aborted at any time."""
         sending = Sending(exchange, request)
         while self._idle:
@@ -236,7 +230,7 @@ class Pool:
         while self.finishing and len(self.open) + len(self._dialling) >= self.most:
             min(self.finishing, key=lambda upstream: upstream.since).abort()
 
-    async def _dial(self, sending: "Sending") -> None:
+    async def _dial(self, sending: Sending) -> None:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._limits.connect_seconds):
@@ -265,29 +259,3 @@ class Pool:
     def _take(self, upstream: Upstream) -> None:
         if upstream in self._idle:
             self._idle.remove(upstream)
-
-
-class Sending:
-    """A request on its way, also while the connection for it is still being made."""
-
-    __slots__ = ("aborted", "dialled_at", "exchange", "request", "upstream")
-
-    def __init__(self, exchange: Exchange, request: bytes) -> None:
-        self.exchange = exchange
-        self.request = request
-        self.upstream: Upstream | None = None
-        self.dialled_at = 0.0  # when a connection made for it was there
-        self.aborted = False
-
-    def abort(self) -> None:
-        self.aborted = True
-        if self.upstream and self.upstream.exchange is self.exchange:
-            self.upstream.abort()
-
-    def let_finish(self) -> None:
-        if self.upstream and self.upstream.exchange is self.exchange:
-            self.upstream.let_finish()
-
-    def pause(self, paused: bool) -> None:
-        if self.upstream and self.upstream.exchange is self.exchange:
-            self.upstream.pause(paused)

@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from tests.gateway.place import Place, chat, replica, route
-from tests.gateway.upstream import Upstream, answered
+from tests.gateway.upstream import Script, Upstream, answered, streamed
 
 ONE_AT_ONCE = {"k:9": {"concurrent_calls": 1}}
 
@@ -21,3 +23,27 @@ async def test_what_a_call_held_is_given_back_even_if_it_cannot_be_written_down(
         assert (len(place.shared.calls), live.in_flight) == (0, 0)
         assert not place.shared.waiting._lines
         await upstream.stop()
+
+
+@pytest.mark.parametrize(
+    ("script", "members"),
+    [
+        (answered(), {}),
+        (Script(answered().body, content_type="text/plain"), {}),  # up to its connection's end
+        (streamed("a"), {"stream": True}),
+    ],
+)
+async def test_a_call_whose_answer_cannot_be_handled_ends_at_once(place, engines, script, members):
+    """A replica without a way to hear of a success fails on each."""
+    await engines(script)
+    [live] = place.shared.replicas.all()
+    health, live.health.succeeded = live.health.succeeded, None
+    answer = await asyncio.wait_for(place.post(chat(**members)), 10)
+    if answer.status == 200:
+        assert b"could not be handled" in answer.body
+    else:
+        assert (answer.status, answer.error["code"]) == (502, "upstream_error")
+    live.health.succeeded = health
+    assert (await asyncio.wait_for(place.post(chat(**members)), 10)).status == 200
+    assert (len(place.shared.calls), live.in_flight) == (0, 0)
+    assert len(place.closes()) == 2
