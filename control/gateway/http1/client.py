@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httptools
 
 from control.gateway.http1.proof import Proof
-from control.gateway.http1.sending import SPOILT, Exchange, Sending, end, spoilt
+from control.gateway.http1.sending import SPOILT, Exchange, Sending, end, fail, spoilt
 from control.gateway.limits import Limits
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class Upstream(asyncio.Protocol):
         self.pool.forget(self)
         self.transport.abort()
         if exchange:
-            exchange.on_failure(reason, sent=True, reused=self._uses > 1 and not self._head_seen)
+            fail(exchange, reason, sent=True, reused=self._uses > 1 and not self._head_seen)
 
 
 class Pool:
@@ -231,31 +231,58 @@ class Pool:
             min(self.finishing, key=lambda upstream: upstream.since).abort()
 
     async def _dial(self, sending: Sending) -> None:
-        loop = asyncio.get_running_loop()
+        """Whatever comes in between, who sends hears of it."""
         try:
+            upstream = await self._connected(sending)
+        except (OSError, TimeoutError, _Unproven) as error:
+            why = str(error) if isinstance(error, _Unproven) else _unconnected(error)
+        except Exception as error:
+            log.exception("a connection could not be made")
+            why = _unconnected(error)
+        else:
+            if upstream is None:
+                return None
+            if sending.aborted:
+                return upstream.abort()
+            sending.upstream, sending.dialled_at = upstream, self._clock()
+            return upstream.begin(sending.exchange, sending.request)
+        if not sending.aborted:
+            fail(sending.exchange, why, sent=False)
+        return None
+
+    async def _connected(self, sending: Sending) -> Upstream | None:
+        """To the one that is meant, if that is asked. Raises why there is none; None is nobody's
+        wish any more."""
+        loop = asyncio.get_running_loop()
+        while True:
             async with asyncio.timeout(self._limits.connect_seconds):
-                transport, upstream = await loop.create_connection(
+                _, upstream = await loop.create_connection(
                     lambda: Upstream(self), self._host, self._port, ssl=self._tls
                 )
-        except (OSError, TimeoutError) as error:
-            if not sending.aborted:
-                reason = f"no connection: {type(error).__name__}"
-                sending.exchange.on_failure(reason, sent=False, reused=False)
-            return None
-        if self.proof and self.proof.is_due and not sending.aborted:
-            why = await self.proof.of(upstream)
+            if sending.aborted or not (self.proof and self.proof.is_due):
+                return upstream
+            try:
+                why = await self.proof.of(upstream)
+            except Exception:
+                upstream.abort()
+                raise
             if why and not sending.aborted:
                 upstream.abort()
-                return sending.exchange.on_failure(why, sent=False, reused=False)
-            if not upstream.reset():
-                return None if sending.aborted else await self._dial(sending)
-            self._take(upstream)
-        if sending.aborted:
-            transport.abort()
-            return None
-        sending.upstream, sending.dialled_at = upstream, self._clock()
-        return upstream.begin(sending.exchange, sending.request)
+                raise _Unproven(why)
+            if upstream.reset():
+                self._take(upstream)
+                return upstream
+            if sending.aborted:
+                return None  # and another call may be faster to use it
 
     def _take(self, upstream: Upstream) -> None:
         if upstream in self._idle:
             self._idle.remove(upstream)
+
+
+class _Unproven(Exception):
+    """Somebody else answers at the address."""
+
+
+def _unconnected(error: Exception) -> str:
+    return f"no connection: {type(error).__name__}"

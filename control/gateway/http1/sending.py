@@ -70,6 +70,15 @@ def end(exchange: Exchange) -> None:
         spoilt(exchange)
 
 
+def fail(exchange: Exchange, reason: str, *, sent: bool, reused: bool = False) -> None:
+    """It may try elsewhere, and fail in that."""
+    try:
+        exchange.on_failure(reason, sent=sent, reused=reused)
+    except Exception:
+        log.exception(SPOILT)
+        spoilt(exchange)
+
+
 def spoilt(exchange: Exchange) -> None:
     """Its sender has failed on it, which is to be its caller's end and nobody else's."""
     try:
