@@ -1,5 +1,6 @@
 """One call while it has no slot: it waits, for a replica or a model, and not for ever."""
 
+import logging
 from typing import Protocol
 
 from control.gateway import errors
@@ -14,6 +15,8 @@ from control.gateway.waiting.progress import Place
 from control.gateway.waiting.rules import Queued, Want
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome
+
+log = logging.getLogger(__name__)
 
 
 class Caller(Protocol):
@@ -85,21 +88,14 @@ class Patience:
     # --- what the queue asks ---
 
     def on_turn(self) -> bool:
-        if self.is_past_deadline():
-            self.on_patience_ended()
-            return True
-        choice = self._caller.choose()
-        if isinstance(choice, Full):
-            if self._since is None:
-                self._journal.decided(choice)
-            return False
-        if isinstance(choice, NoneReady):
-            return self._without_replica(choice)
-        self._shared.waiting.dispatched(self)
-        self._journal.marks.turn_at = now = self._shared.clock.now()
-        if self._since is not None:
-            self._shared.tally.observe("wait_seconds", now - self._since)
-        self._caller.dispatch(choice)
+        """One that fails on its turn is refused: others wait behind it."""
+        try:
+            return self._go()
+        except Exception:
+            log.exception("a call could not be given its turn")
+        self._shared.waiting.leave(self)  # first, whatever comes of its refusal
+        if self._caller:
+            self._caller.refuse(errors.InternalError("The gateway failed on this request."))
         return True
 
     def on_patience_ended(self) -> None:
@@ -128,6 +124,24 @@ class Patience:
         self._shared.waiting.requeue(self)
 
     # --- inside ---
+
+    def _go(self) -> bool:
+        if self.is_past_deadline():
+            self.on_patience_ended()
+            return True
+        choice = self._caller.choose()
+        if isinstance(choice, Full):
+            if self._since is None:
+                self._journal.decided(choice)
+            return False
+        if isinstance(choice, NoneReady):
+            return self._without_replica(choice)
+        self._shared.waiting.dispatched(self)
+        self._journal.marks.turn_at = now = self._shared.clock.now()
+        if self._since is not None:
+            self._shared.tally.observe("wait_seconds", now - self._since)
+        self._caller.dispatch(choice)
+        return True
 
     def _wait(self) -> None:
         shared = self._shared

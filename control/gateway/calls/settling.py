@@ -27,8 +27,8 @@ def settle(
             close = journal.closed(attempt, ending, tokens)
             holding.charge(close, attempt.live.info.model)
     finally:
+        shared.waiting.settled(patience, cost)
         if attempt:
-            shared.waiting.settled(patience, cost)
             attempt.part()
             patience.part()
         try:

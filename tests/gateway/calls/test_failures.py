@@ -47,3 +47,21 @@ async def test_a_call_whose_answer_cannot_be_handled_ends_at_once(place, engines
     assert (await asyncio.wait_for(place.post(chat(**members)), 10)).status == 200
     assert (len(place.shared.calls), live.in_flight) == (0, 0)
     assert len(place.closes()) == 2
+
+
+async def test_one_that_fails_on_its_turn_does_not_block_those_behind_it(place, engines):
+    """Stop words that are a number fail where a request is made for an engine."""
+    go_on = asyncio.Event()
+    await engines(answered(hold=go_on), slots=1)
+    place.know(route(), route("bad", stop=5))
+    calls = []
+    for number, name in enumerate(("chat", "bad", "chat")):
+        calls.append(asyncio.create_task(place.post(chat() | {"model": name})))
+        await place.until(lambda number=number: len(place.shared.calls) == number + 1)
+    assert len(place.shared.waiting) == 2
+    go_on.set()
+    answers = await asyncio.wait_for(asyncio.gather(*calls), 10)
+    assert [answer.status for answer in answers] == [200, 500, 200]
+    assert answers[1].error["code"] == "internal_error"
+    place.sweep()
+    assert (len(place.shared.calls), len(place.shared.waiting._lines)) == (0, 0)
