@@ -1,6 +1,7 @@
 """Asks replicas that have left the rotation whether they are well, and who they are."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,6 +11,8 @@ from control.gateway.limits import Limits
 from control.gateway.routing import identity
 from control.gateway.routing.health import Cause
 from control.routes.snapshot import ReplicaInfo
+
+log = logging.getLogger(__name__)
 
 
 class Probed(Protocol):
@@ -45,6 +48,17 @@ class Prober:
             task.cancel()
 
     async def _probe(self, live: Probed) -> None:
+        """Always with a verdict: calls may wait for it."""
+        try:
+            cause = await self._cause(live)
+        except Exception:
+            log.exception("a replica could not be asked whether it is well")
+            cause = Cause.ERROR  # which is no death
+        finally:
+            live.probing = False
+        self._on_verdict(live, cause)
+
+    async def _cause(self, live: Probed) -> Cause | None:
         info = live.info
         pool = Pool(info.host, info.port, tls=info.tls, limits=self._limits, clock=self._clock)
         try:
@@ -55,10 +69,9 @@ class Prober:
                 cause = identity.judge_models(
                     info, await self._ask(pool, identity.models_request(info, live.key))
                 )
+            return cause
         finally:
-            live.probing = False
             pool.close()
-        self._on_verdict(live, cause)
 
     async def _ask(self, pool: Pool, request: bytes):
         question = Question()

@@ -59,7 +59,8 @@ class Rotation:
         ):
             self.failed(live, Cause.STALLED, alone=False)
             for attempt in tuple(live.attempts):
-                attempt.time_out("The engine does not get on with its work.")
+                if attempt in live.attempts:  # the end of one may be that of others
+                    attempt.time_out("The engine does not get on with its work.")
 
     def sweep(self, live: Live, now: float) -> None:
         if live.health.out and live.health.probe_at <= now:
