@@ -13,14 +13,20 @@ class Share:
         self._replicas = replicas
         self._live = live
         self._want = want
+        self._taken = False
         self._kv_tokens = want.kv_tokens
         self._paced_at: float | None = None  # when its tokens were counted last
         self._paced_tokens = 0
 
     def take(self) -> None:
+        self._taken = True
         self._replicas.took(self._live, self._want)
 
     def give_back(self) -> None:
+        """Once. Nothing, of a try that failed before it took any."""
+        if not self._taken:
+            return
+        self._taken = False
         self._replicas.gave_back(self._live, self._want, self._kv_tokens)
 
     @property

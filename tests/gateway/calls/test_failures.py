@@ -65,3 +65,14 @@ async def test_one_that_fails_on_its_turn_does_not_block_those_behind_it(place, 
     assert answers[1].error["code"] == "internal_error"
     place.sweep()
     assert (len(place.shared.calls), len(place.shared.waiting._lines)) == (0, 0)
+
+
+async def test_a_try_that_cannot_be_made_gives_no_slot_back(place, engines):
+    """A key that cannot be written fails before the slot is taken."""
+    engine = await engines(answered())
+    place.know_replicas(engine.info, keys={1: "\ud800"})
+    answer = await asyncio.wait_for(place.post(chat()), 10)
+    assert (answer.status, answer.error["code"]) == (500, "internal_error")
+    [live] = place.shared.replicas.all()
+    assert (live.in_flight, live.batch_in_flight, live.room.held) == (0, 0, 0)
+    assert not engine.seen
