@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
@@ -15,6 +16,8 @@ from control.metering import credit
 from control.metering.credit import Granted, Opened, Short, Wanted
 from control.metering.rules import ENDED_BY_THE_PLATFORM
 from control.routes.snapshot import BudgetInfo
+
+log = logging.getLogger(__name__)
 
 _FORGOTTEN_SECONDS = 60.0
 _FREE = [str(outcome) for outcome in ENDED_BY_THE_PLATFORM]
@@ -175,17 +178,26 @@ class Account:
     def _serve(self) -> None:
         """In the order they came: a large call is not passed by small ones for ever."""
         for waiter in tuple(self.waiting):
-            if not waiter.try_to_hold():
+            if not self._tell(waiter, waiter.try_to_hold):
                 break
 
     def _refuse_the_dry(self) -> None:
         for waiter, units in tuple(self.waiting.items()):
             if self.is_dry(units):
-                waiter.refuse_for(self)
+                self._tell(waiter, functools.partial(waiter.refuse_for, self))
 
     def _refuse_all(self) -> None:
         for waiter in tuple(self.waiting):
-            waiter.refuse_for(self)
+            self._tell(waiter, functools.partial(waiter.refuse_for, self))
+
+    def _tell(self, waiter: Waiter, act: Callable[[], bool | None]) -> bool | None:
+        """One that fails on what it hears waits no more: others do behind it."""
+        try:
+            return act()
+        except Exception:
+            log.exception("a call could not be told of its budget")
+        self.waiting.pop(waiter, None)
+        return True
 
     def _is_short_now(self) -> bool:
         if self._short is None:
