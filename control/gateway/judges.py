@@ -13,7 +13,7 @@ import msgspec
 from control.gateway.http1.client import Pool
 from control.gateway.http1.sending import Sending
 from control.gateway.limits import Limits
-from control.routes.snapshot import ModerationInfo
+from control.routes.snapshot import ModerationInfo, Routes
 
 
 class Verdict(StrEnum):
@@ -137,6 +137,15 @@ class Judges:
         self._limits = limits
         self._clock = clock
         self._by_address: dict[Address, Judge] = {}
+
+    def know(self, routes: Routes) -> None:
+        """Of a judge that no route names any more no connection is kept; what it was asked goes
+        on."""
+        named = {
+            address_of(route.moderation.url) for route in routes.routes.values() if route.moderation
+        }
+        for address in self._by_address.keys() - named:
+            self._by_address.pop(address).pool.close()
 
     def ask(
         self, info: ModerationInfo, body: bytes, on_verdict: Callable[[Verdict], None]

@@ -58,6 +58,7 @@ class Gateway:
             for scope in identities.scopes.values()
         }
         self.shared.buckets.know(routes)
+        self.shared.judges.know(routes)
         self.shared.money.know(identities.scopes.values())
         terms = functools.partial(terms_of, identities, routes, checks)
         self._world = World(identities, routes, functools.lru_cache(_TERMS_MAX)(terms))

@@ -277,3 +277,15 @@ def test_what_a_judge_says(status, body, verdict):
 def test_where_a_judge_is():
     assert address_of("https://judge.example/a?b=c") == ("judge.example", 443, True, "/a?b=c")
     assert address_of("http://127.0.0.1:8") == ("127.0.0.1", 8, False, "/")
+
+
+async def test_a_judge_that_no_route_names_any_more_is_forgotten(place, engines, judge):
+    await engines(answered())
+    for _ in range(3):
+        judging = await judge(says(CLEAN))
+        assert (await place.post(chat())).status == 200
+        assert len(place.shared.judges._by_address) == 1
+    assert judging.connections == 1
+    place.know(route())
+    assert not place.shared.judges._by_address
+    await place.until(lambda: judging.connections == 0)
