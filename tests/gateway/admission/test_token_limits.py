@@ -165,7 +165,9 @@ async def test_a_client_that_leaves_pays_for_the_work_it_asked_for(gateways, eng
         await gateways[0].until(lambda: engine.seen)
         held = full_at(valkey, IN), full_at(valkey, OUT)
     await gateways[0].until(lambda: full_at(valkey, OUT) < held[1])
-    assert full_at(valkey, IN) == held[0]  # the engine took the prompt, as far as is known
+    # The engine took the prompt, as far as is known. No more than half of the 90 tokens that were
+    # set aside for it, at 60 ms each, comes back.
+    assert 0 <= held[0] - full_at(valkey, IN) < 2_700_000
 
 
 async def test_alone_a_gateway_grants_its_share_and_settles_it(tmp_path):
