@@ -20,7 +20,7 @@ from tests.flows.weir import Weir, until
 
 ROUNDS = 3
 AT_ONCE = 16
-SERIAL_CALLS = 4
+SERIAL_CALLS = 2
 TOKENS = 32
 START_SECONDS_MAX = 1800  # weights are fetched and converted by the first run
 HANG_SECONDS = 600
