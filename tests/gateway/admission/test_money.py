@@ -164,6 +164,7 @@ async def test_r03_b_cancelled_calls_hold_nothing(bank, engine):
         async with place.stream(chat(stream=True, max_tokens=10)) as stream:
             await stream.until(b'"a"')
     await place.until(lambda: not place.shared.calls)
+    assert [close.outcome for close in place.closes()] == ["client_closed"] * 20
     await settled(bank, budget, 20 * TENTH)
 
 

@@ -62,7 +62,8 @@ async def test_silence_is_filled_with_comments(place, engines):
     async with place.stream(ASKED, path="/v1/messages") as stream:
         await stream.until(b"content_block_delta")
         place.push(place.limits.keep_alive_seconds + 1)
-        await stream.until(b": keep-alive\n\n")
+        got = await stream.until(b": keep-alive\n\n")
+        assert got.index(b"content_block_delta") < got.index(b": keep-alive")
 
 
 async def test_an_answer_that_is_not_understood_is_502_in_their_words(place, engines):
