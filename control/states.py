@@ -79,6 +79,15 @@ class DeploymentState(StrEnum):
     ARCHIVED = "archived"
 
 
+class Hindrance(StrEnum):
+    """Why nothing of a deployment is on its way to serve, though it is wanted."""
+
+    NONE = ""
+    UNPLACED = "unplaced"  # no node has room for it
+    BACK_OFF = "back_off"  # its launches failed; it is tried again
+    GIVEN_UP = "given_up"  # its launch failed in a way that it would fail again
+
+
 DEPLOYMENT_MOVES: dict[DeploymentState, frozenset[DeploymentState]] = {
     DeploymentState.ACTIVE: frozenset({DeploymentState.DRAINING}),
     DeploymentState.DRAINING: frozenset({DeploymentState.ACTIVE, DeploymentState.ARCHIVED}),

@@ -16,6 +16,12 @@ class Deployment(models.Model):
     bucket = models.JSONField(null=True, blank=True, help_text="What may be asked of it a second")
     state = models.CharField(max_length=16, default=DeploymentState.ACTIVE)
     note = models.TextField(blank=True, default="", help_text="What reconcile last said about it")
+    hindrance = models.CharField(
+        max_length=16, blank=True, default="", help_text="To those who wait for it"
+    )
+    hindrance_cause = models.CharField(
+        max_length=64, blank=True, default="", help_text="Of its last failed launch"
+    )
     launch_after = models.DateTimeField(
         null=True, blank=True, help_text="Back-off: no launch before this instant"
     )
