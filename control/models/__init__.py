@@ -4,6 +4,7 @@ from control.models.audit import AuditEntry
 from control.models.catalog import CatalogModel, Version, VersionMeasure
 from control.models.deployment import Deployment
 from control.models.fleet import Device, IllegalMove, Node, Reservation
+from control.models.measures import ColdStart, VersionPeak
 from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
 from control.models.replica import Replica, StateChange
 from control.models.routes import Route, SnapshotPart, Target
@@ -19,6 +20,7 @@ __all__ = [
     "Budget",
     "CallTrace",
     "CatalogModel",
+    "ColdStart",
     "CostRate",
     "Deployment",
     "Device",
@@ -44,4 +46,5 @@ __all__ = [
     "UsageEvent",
     "Version",
     "VersionMeasure",
+    "VersionPeak",
 ]

@@ -79,6 +79,9 @@ class VersionMeasure(models.Model):
     version = models.OneToOneField(Version, models.CASCADE, related_name="measure")
     weights_bytes = models.BigIntegerField()
     kv_cost = models.JSONField(help_text="Bytes of KV cache by kind of layer")
+    facts = models.JSONField(
+        null=True, help_text="Of config.json and the headers of its files: sizes and layers"
+    )
     measured_at = models.DateTimeField()
 
     def __str__(self) -> str:
