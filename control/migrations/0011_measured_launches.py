@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('control', '0009_accounts_of_budgets'),
+        ('control', '0010_hindrance_of_deployments'),
     ]
 
     operations = [
