@@ -205,6 +205,10 @@ class Account:
         return self._bank.clock() - self._short_at < self._bank.limits.money_dry_seconds
 
     def _tidy(self, now: float) -> None:
+        """Not while it asks for what is missing beside it: two processes near the end of a budget
+        would each hand back the part that the other one's question counts on, for ever."""
+        if self._asking and self.waiting:
+            return
         idle_seconds = 0.0 if self._retired else self._bank.limits.money_idle_seconds
         head = next(iter(self.waiting.values()), 0)
         self._give_back(self.purse.spare(now, head=head, idle_seconds=idle_seconds))
