@@ -7,7 +7,7 @@ from control.models.fleet import Device, IllegalMove, Node, Reservation
 from control.models.measures import ColdStart, VersionPeak
 from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
 from control.models.replica import Replica, StateChange
-from control.models.routes import Route, SnapshotPart, Target
+from control.models.routes import GatewayProcess, Route, SnapshotPart, Target
 from control.models.telemetry import CallTrace, Point, ReplicaUse
 from control.models.tenancy import QUOTA_FIELDS, Budget, Key, Project, Quota, Tenant
 from control.models.usage import RefusalCount, SpoolPosition, UsageEvent
@@ -24,6 +24,7 @@ __all__ = [
     "CostRate",
     "Deployment",
     "Device",
+    "GatewayProcess",
     "IllegalMove",
     "Key",
     "Node",

@@ -14,6 +14,7 @@ class Deployment(models.Model):
     replicas_wanted = models.PositiveSmallIntegerField(default=1)
     node = models.CharField(max_length=63, blank=True, default="", help_text="Pin, by node name")
     bucket = models.JSONField(null=True, blank=True, help_text="What may be asked of it a second")
+    recycle = models.JSONField(null=True, blank=True, help_text="When a replica is replaced anew")
     state = models.CharField(max_length=16, default=DeploymentState.ACTIVE)
     note = models.TextField(blank=True, default="", help_text="What reconcile last said about it")
     hindrance = models.CharField(

@@ -35,12 +35,24 @@ class Replica(models.Model):
     engine_key = models.BinaryField(null=True, blank=True, help_text="Fernet")
     slots = models.PositiveIntegerField(default=0, help_text="Calls at once")
     kv_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    calls = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="That it has served, lately counted"
+    )
+    host_memory_bytes = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="Of its processes' own pages, lately read"
+    )
+    host_memory_ready_bytes = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="The same, soon after it was ready"
+    )
     log_tail = models.TextField(blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
     state_at = models.DateTimeField(auto_now_add=True)
     progress_at = models.DateTimeField(null=True, blank=True)
     ready_at = models.DateTimeField(null=True, blank=True)
     drain_by = models.DateTimeField(null=True, blank=True)
+    unrouted_version = models.BigIntegerField(
+        null=True, blank=True, help_text="Of the replicas' part: the first that sends it no call"
+    )
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -78,7 +90,10 @@ class Replica(models.Model):
             StateChange.objects.create(
                 replica=self, old=old, new=to, reason=written["reason"], by=by, at=at
             )
-            SnapshotPart.raise_version(Part.REPLICAS)
+            version = SnapshotPart.raise_version(Part.REPLICAS)
+            if to is ReplicaState.DRAINING:
+                written["unrouted_version"] = version
+                Replica.objects.filter(pk=self.pk).update(unrouted_version=version)
         for name, value in written.items():
             setattr(self, name, value)
         return True

@@ -1,7 +1,6 @@
 """Public names, and the compiled snapshot that gateways serve from."""
 
 from django.db import connection, models
-from django.db.models import F
 
 from control.models.deployment import Deployment
 from control.states import Part, Priority, RoutingPolicy
@@ -68,8 +67,32 @@ class SnapshotPart(models.Model):
         return f"{self.part} v{self.version} (built {self.built})"
 
     @classmethod
-    def raise_version(cls, part: Part) -> None:
-        """Call inside the transaction that changed what the part is made of."""
-        cls.objects.filter(pk=part).update(version=F("version") + 1)
+    def raise_version(cls, part: Part) -> int:
+        """Call inside the transaction that changed what the part is made of.
+
+        Returns the version that holds the change, once the transaction is over: whoever serves
+        by it, or by a later one, knows.
+        """
         with connection.cursor() as cursor:
+            cursor.execute(_RAISE, [str(part)])
+            version = cursor.fetchone()
             cursor.execute("SELECT pg_notify(%s, %s)", [cls.CHANNEL_STALE, str(part)])
+        return version[0] if version else 0
+
+
+_RAISE = "UPDATE control_snapshotpart SET version = version + 1 WHERE part = %s RETURNING version"
+
+
+class GatewayProcess(models.Model):
+    """One that serves, and by which version of the replicas: what a drain waits for.
+
+    Times are of the database's clock. A row of a process that is gone grows old, and is removed
+    by the others.
+    """
+
+    owner = models.CharField(max_length=128, primary_key=True)
+    replicas_version = models.BigIntegerField(default=0)
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.owner} at v{self.replicas_version}"
