@@ -3,7 +3,8 @@
 from django.db import models
 
 from control.models.catalog import Version
-from control.states import DeploymentState
+from control.models.tenancy import Project
+from control.states import DeploymentState, Priority
 
 
 class Deployment(models.Model):
@@ -12,6 +13,21 @@ class Deployment(models.Model):
     replicas_min = models.PositiveSmallIntegerField(default=1)
     replicas_max = models.PositiveSmallIntegerField(default=1)
     replicas_wanted = models.PositiveSmallIntegerField(default=1)
+    priority = models.CharField(
+        max_length=16, default=Priority.STANDARD, help_text="Interactive ones may displace batch"
+    )
+    project = models.ForeignKey(
+        Project,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="deployments",
+        help_text="In whose device quota its replicas count",
+    )
+    placement = models.JSONField(default=dict, blank=True, help_text="PlacementWanted, as named")
+    objective = models.JSONField(
+        null=True, blank=True, help_text="What its calls should see: ttft_ms, tpot_ms"
+    )
     node = models.CharField(max_length=63, blank=True, default="", help_text="Pin, by node name")
     bucket = models.JSONField(null=True, blank=True, help_text="What may be asked of it a second")
     recycle = models.JSONField(null=True, blank=True, help_text="When a replica is replaced anew")

@@ -27,6 +27,9 @@ class Replica(models.Model):
     reason = models.TextField(blank=True, default="", help_text="Why it is in this state")
     cause = models.CharField(max_length=64, blank=True, default="", help_text="Of a failure")
     retry = models.BooleanField(default=True, help_text="Whether a failure may pass by itself")
+    leaving = models.TextField(
+        blank=True, default="", help_text="Why it is replaced: drained once its successor is ready"
+    )
     phase = models.CharField(max_length=64, blank=True, default="")
     progress_percent = models.PositiveSmallIntegerField(default=0)
     host = models.CharField(max_length=255, blank=True, default="")

@@ -19,6 +19,8 @@ class Tenant(models.Model):
 class Project(models.Model):
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="projects")
     name = models.SlugField(max_length=63)
+    devices_guaranteed = models.PositiveIntegerField(default=0, help_text="Kept free for it")
+    devices_maximum = models.PositiveIntegerField(null=True, blank=True)
     archived_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
