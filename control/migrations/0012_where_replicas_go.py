@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
 
-    dependencies = [("control", "0010_hindrance_of_deployments")]
+    dependencies = [("control", "0011_measured_launches")]
 
     operations = [
         migrations.AddField(
