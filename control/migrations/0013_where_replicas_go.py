@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
 
-    dependencies = [("control", "0011_measured_launches")]
+    dependencies = [("control", "0012_life_of_a_replica")]
 
     operations = [
         migrations.AddField(
