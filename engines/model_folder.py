@@ -30,8 +30,44 @@ def check(folder: Path) -> int:
     return sum(check_safetensors(file) for file in files)
 
 
+def config(folder: Path) -> dict:
+    """Its config.json; BadModel says what is wrong with it."""
+    return _read_json(folder / "config.json")
+
+
+def tensors(folder: Path) -> list[tuple[str, str, tuple[int, ...], int]] | None:
+    """Name, type, shape and bytes of each tensor, from the headers; None without safetensors."""
+    files = sorted(folder.glob("*.safetensors"))
+    found = []
+    for path in files:
+        header, _ = _header(path)
+        try:
+            found += [
+                (name, str(entry["dtype"]), tuple(map(int, entry["shape"])), _bytes(entry))
+                for name, entry in header.items()
+                if name[:2] != "__"
+            ]
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise BadModel(f"{path} is damaged: its header cannot be read") from error
+    return found if files else None
+
+
 def check_safetensors(path: Path) -> int:
     """Bytes of the tensors; the header says how long the file must be, so a cut one shows."""
+    size = path.stat().st_size
+    header, length = _header(path)
+    try:
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__"]
+    except (KeyError, TypeError, IndexError) as error:
+        raise BadModel(f"{path} is damaged: its header cannot be read") from error
+    tensors = max(ends, default=0)
+    if size != 8 + length + tensors:
+        raise BadModel(f"{path} is damaged: {size} bytes, its header says {8 + length + tensors}")
+    return tensors
+
+
+def _header(path: Path) -> tuple[dict, int]:
+    """The header of a safetensors file, and its length."""
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(8)
@@ -40,13 +76,16 @@ def check_safetensors(path: Path) -> int:
             raise BadModel(f"{path} is damaged: no safetensors header")
         try:
             header = json.loads(file.read(length))
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__"]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except ValueError as error:
             raise BadModel(f"{path} is damaged: its header cannot be read") from error
-    tensors = max(ends, default=0)
-    if size != 8 + length + tensors:
-        raise BadModel(f"{path} is damaged: {size} bytes, its header says {8 + length + tensors}")
-    return tensors
+    if not isinstance(header, dict):
+        raise BadModel(f"{path} is damaged: its header cannot be read")
+    return header, length
+
+
+def _bytes(entry: dict) -> int:
+    begin, end = entry["data_offsets"]
+    return int(end) - int(begin)
 
 
 def _read_json(path: Path) -> dict:

@@ -1,6 +1,5 @@
 """What a launch on this node is made of: its folder, port, key, memory and specification."""
 
-import json
 import secrets
 import socket
 from collections.abc import Iterator
@@ -14,12 +13,14 @@ from control.models import Replica, Reservation, Version, VersionMeasure
 from control.models.sealing import seal, unseal
 from control.placement import actions as placement
 from control.placement import facts as placement_facts
-from control.placement import memory
+from control.placement import memory, model
 from control.placement.rules import Placed, Unplaced
+from control.placement.weights import Tensor
 from control.states import REPLICA_FINAL, ReplicaState, ReservationState
+from engines import model_folder
 from engines.spec import EngineSpec
 
-WEIGHT_FILES = ("*.safetensors", "*.bin", "*.pt")
+OTHER_WEIGHTS = ("*.bin", "*.pt")
 
 
 class NoPort(Exception):
@@ -32,24 +33,28 @@ def folder_of(replica: Replica) -> Path:
 
 def measure(version: Version, weights: Path, *, at: datetime) -> VersionMeasure | None:
     """What the files say, written once for all launches of the version; None without files."""
-    config = weights / "config.json"
-    if not config.exists():
+    if not (weights / "config.json").exists():
         return None
-    sizes = (sum(file.stat().st_size for file in weights.glob(kind)) for kind in WEIGHT_FILES)
-    cost = memory.kv_cost(
-        json.loads(config.read_text()),
-        memory.demand_of(version.arguments, version.memory).kv_dtype,
-    )
-    found, _ = VersionMeasure.objects.get_or_create(
-        version=version,
-        defaults={
-            "weights_bytes": next((size for size in sizes if size), 0),
-            "kv_cost": cost.to_dict(),
-            "measured_at": at,
-        },
-    )
-    version.measure = found
-    return found
+    known = VersionMeasure.objects.filter(version=version).exclude(facts=None).first()
+    if known is None:
+        known = _measured(version, weights, at)
+    version.measure = known
+    return known
+
+
+def _measured(version: Version, weights: Path, at: datetime) -> VersionMeasure:
+    rows = model_folder.tensors(weights)
+    read = None if rows is None else [Tensor(*row) for row in rows]
+    facts = model.read(model_folder.config(weights), read, version.arguments)
+    sizes = (sum(file.stat().st_size for file in weights.glob(kind)) for kind in OTHER_WEIGHTS)
+    stored = {
+        # A format without headers is loaded as it lies there.
+        "weights_bytes": facts.weights.total_bytes if rows else max(sizes),
+        "kv_cost": facts.kv.to_dict(),
+        "facts": facts.to_dict() if rows else None,
+        "measured_at": at,
+    }
+    return VersionMeasure.objects.update_or_create(version=version, defaults=stored)[0]
 
 
 def book_what_was_measured(replica: Replica, *, at: datetime) -> Placed | Unplaced | None:

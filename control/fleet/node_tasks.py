@@ -19,6 +19,7 @@ from control.states import REPLICA_FINAL, REPLICA_ON_NODE, ReplicaState, Reserva
 from control.telemetry.sample import Unread
 from engines import runtime, supervisor, weights
 from engines.kinds import KINDS
+from engines.model_folder import BadModel
 from engines.spec import BadSpec, EngineLoad, Install
 
 SETTLE_SECONDS = 2  # until every gateway has heard that a replica drains
@@ -159,8 +160,12 @@ def _arrived(replica: Replica, cause: str, what: str, found: Install, at: dateti
 
 def _memory(replica: Replica, folder: str, at: datetime) -> bool:
     """Replace the guess of placement by what the files say; fail if that does not fit."""
-    if not folder or launch.measure(replica.version, Path(folder), at=at) is None:
-        return True
+    try:
+        if not folder or launch.measure(replica.version, Path(folder), at=at) is None:
+            return True
+    except BadModel as error:
+        fail(replica, "weights", str(error), retry=True, at=at)
+        return False
     booked = launch.book_what_was_measured(replica, at=at)
     if isinstance(booked, Unplaced):
         fail(replica, "memory_estimate", f"measured: {booked}", retry=True, at=at)

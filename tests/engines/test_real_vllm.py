@@ -10,7 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engines import processes, shared_memory, supervisor
+from control.placement import memory, model
+from control.placement.weights import Tensor
+from engines import model_folder, processes, shared_memory, supervisor
 from engines.kinds import KINDS
 from engines.spec import EngineRecord, EngineSpec
 from tests.engines.real import VERSION, install_runtime, make_tiny_model
@@ -168,6 +170,15 @@ def test_its_metrics_are_read(engine):
     assert load.started_at_seconds > 0
     # Two layers of four heads of 32 in two bytes, keys and values: 1,024 bytes a token.
     assert load.kv_cache_tokens == (64 << 20) // 1024
+
+
+def test_the_estimate_of_its_cache_is_what_it_logged(engine):
+    arguments = {"max_model_len": 512}
+    weights = engine.folder.parent.parent / "tiny"
+    rows = [Tensor(*row) for row in model_folder.tensors(weights)]
+    facts = model.read(model_folder.config(weights), rows, arguments)
+    estimate = memory.kv_tokens(64 << 20, facts.kv, memory.demand_of(arguments, None), "cpu")
+    assert f"KV cache size: {estimate:,} tokens" in supervisor.log_text(engine.folder)
 
 
 def test_e01_its_orphans_are_found_though_they_hide_their_environment(engine):

@@ -17,6 +17,7 @@ from control.placement.memory import GIB
 from control.placement.rules import Placed, Share
 from control.states import ReplicaState
 from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
+from tests.placement.files import write_headers
 from tests.placement.test_memory import GEMMA_270M
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -103,7 +104,7 @@ def test_e04_launches_at_once_get_distinct_ports(settings):
 @pytest.fixture
 def files(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(GEMMA_270M))
-    (tmp_path / "model.safetensors").write_bytes(b"0" * 1000)
+    write_headers(tmp_path / "model.safetensors", {"model.norm.weight": ("BF16", (500,))})
     (tmp_path / "pytorch_model.bin").write_bytes(b"0" * 5000)
     return tmp_path
 

@@ -3,7 +3,10 @@
 import pytest
 
 from control.placement import memory
-from control.placement.memory import Demand, KvCost, kv_cost, sizes
+from control.placement.kv_cache import KvCost, kv_cost
+from control.placement.memory import Demand, sizes
+from control.placement.model import ModelFacts, Shape
+from control.placement.weights import of_parameters
 
 GEMMA_270M = {
     "model_type": "gemma3_text",
@@ -51,7 +54,7 @@ def attention(layers, heads, kv_heads, head_dim=128, kind="llama", **more):
         ("head size is not hidden/heads", attention(28, 16, 8, 128, "qwen3"), 114_688),
         ("all heads", attention(32, 32, None), 524_288),
         ("nested text config", {"text_config": attention(32, 32, 8)}, 131_072),
-        ("float32", attention(4, 4, 2, 16) | {"torch_dtype": "float32"}, 1_024),
+        ("float32 is served in 16 bit", attention(4, 4, 2, 16) | {"torch_dtype": "float32"}, 512),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -148,3 +151,79 @@ def test_what_is_not_measured_is_booked_by_a_stated_guess():
 def test_slots_are_twice_the_full_length_calls_unless_said(demand, slots):
     size = memory.Sizes(fixed_bytes=1, kv_bytes_min=10, kv_bytes=40, call_bytes=10)
     assert memory.slots(40, size, demand) == slots
+
+
+@pytest.mark.parametrize(
+    ("config", "kv_gib"),
+    [(attention(32, 32, 32), 8.0), (attention(28, 28, 4, kind="qwen2"), 0.875)],
+)
+def test_the_cache_of_sixteen_calls_of_a_thousand_tokens(config, kv_gib):
+    demand = memory.demand_of({"max_model_len": 1024}, {"calls": 16})
+    assert sizes(0, kv_cost(config), demand, "gpu").kv_bytes == kv_gib * memory.GIB
+
+
+TINY = attention(2, 4, 4, 32)
+
+
+@pytest.mark.parametrize(
+    ("config", "kv_bytes", "length", "tokens"),
+    [
+        # As vLLM 0.32 logged: "CPU KV cache size: … tokens".
+        (GEMMA_270M, memory.GIB, 2048, 55_356),
+        (TINY, memory.GIB, 2048, 1_048_576),
+        (TINY, 64 * memory.MIB, 512, 65_536),
+    ],
+)
+def test_tokens_of_a_cache_are_those_that_the_engine_logs(config, kv_bytes, length, tokens):
+    demand = Demand(context_tokens=length)
+    assert memory.kv_tokens(kv_bytes, kv_cost(config), demand, "cpu") == tokens
+
+
+def test_no_device_holds_less_than_one_head_of_the_cache():
+    four = sizes(0, kv_cost(attention(32, 32, 4)), Demand(devices=4), "gpu")
+    eight = sizes(0, kv_cost(attention(32, 32, 4)), Demand(devices=8), "gpu")
+    assert eight.call_bytes == four.call_bytes
+
+
+def test_a_cache_takes_the_type_that_the_arguments_name():
+    assert kv_cost(attention(32, 32, 8), dtype="float32").full_bytes == 2 * 131_072
+
+
+def test_what_launches_held_replaces_the_estimate_of_a_card_and_only_raises_that_of_ram():
+    cost, demand = kv_cost(attention(32, 32, 8)), Demand()
+    for kind, fixed in (("gpu", memory.GIB), ("cpu", memory.CPU_OVERHEAD_BYTES + memory.GIB)):
+        found = sizes(memory.GIB, cost, demand, kind, measured_bytes=memory.GIB)
+        assert found.fixed_bytes == fixed
+    raised = sizes(memory.GIB, cost, demand, "cpu", measured_bytes=9 * memory.GIB)
+    assert raised.fixed_bytes == 9 * memory.GIB
+
+
+@pytest.mark.parametrize(
+    ("total_gib", "ratio"), [(8, 0.85), (16, 0.9062), (24, 0.92), (80, 0.92), (141, 0.92)]
+)
+def test_a_card_of_its_own_is_given_by_its_size(total_gib, ratio):
+    assert memory.own_ratio(total_gib * memory.GIB) == ratio
+
+
+def test_offloaded_weights_are_booked_in_ram_and_not_on_the_card():
+    demand = memory.demand_of({"cpu_offload_gb": 10}, None)
+    cost = kv_cost(attention(32, 32, 8))
+    with_it, without = (sizes(16 * memory.GIB, cost, d, "gpu") for d in (demand, Demand()))
+    assert without.fixed_bytes - with_it.fixed_bytes == with_it.host_bytes == 10 * memory.GIB
+    assert sizes(memory.GIB, cost, demand, "cpu").host_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "billions", "demand", "least_gib", "most_gib"),
+    [
+        (Shape(3584, 18_944, 152_064, 28, 28), 7.6, Demand(step_tokens=2048), 1.5, 3),
+        (Shape(3584, 18_944, 152_064, 28, 28), 7.6, Demand(), 2.5, 4.5),
+        (Shape(3584, 18_944, 152_064, 28, 28), 7.6, Demand(eager=True), 2, 3.5),
+        (Shape(8192, 28_672, 128_256, 80, 64), 70.5, Demand(devices=4), 3, 6),
+    ],
+)
+def test_overhead_grows_with_the_step_and_the_width(shape, billions, demand, least_gib, most_gib):
+    of = of_parameters(int(billions * 1e9))
+    facts = ModelFacts("m", of, kv_cost(attention(32, 32, 8)), shape)
+    found = memory.overhead_bytes(of.total_bytes, "gpu", facts, demand)
+    assert least_gib <= found / memory.GIB <= most_gib
