@@ -37,6 +37,18 @@ def number(low: float, high: float) -> Check:
     return check
 
 
+def share(high: float) -> Check:
+    """A number above zero, and at most this."""
+    inside = number(0, high)
+
+    def check(value: Any, param: str) -> None:
+        inside(value, param)
+        if value <= 0:
+            raise errors.InvalidValue(f"'{param}' must be above 0 and at most {high}.", param=param)
+
+    return check
+
+
 def flag(value: Any, param: str) -> None:
     kind(value, bool, param, "true or false")
 

@@ -16,6 +16,7 @@ _PROMPTS = {
     "messages": "messages",
     "messages.count_tokens": "messages",
 }
+_BESIDE = {"rerank": "query", "score": "text_1"}  # what is read together with it
 _BYTES_PER_TOKEN_MOST = 8  # of a whole text; no language or code of note packs more into a token
 
 
@@ -33,8 +34,21 @@ def judge(ask: Ask, tokens_max: int | None) -> None:
     raise errors.ContextTooLong(
         f"The maximum context length here is {tokens_max} tokens, prompt and answer together."
         f" Your prompt has at least {prompt}{asked}. Shorten the prompt, or ask for less.",
-        param=_PROMPTS[ask.called],
+        param=prompt_member(ask),
     )
+
+
+def prompt_member(ask: Ask) -> str:
+    """Where to shorten what was too long: of two texts, the longer one."""
+    name, fields = _PROMPTS[ask.called], ask.fields
+    other = _BESIDE.get(ask.called)
+    if other is None:
+        return name
+    return other if _longest(fields[other]) > _longest(fields[name]) else name
+
+
+def _longest(texts: str | list[Any]) -> int:
+    return max([len(one if isinstance(one, str) else one["text"]) for one in _texts(texts)])
 
 
 def prompt_tokens_least(ask: Ask) -> int:
@@ -43,12 +57,18 @@ def prompt_tokens_least(ask: Ask) -> int:
     if "messages" in fields:
         return _least("".join(map(_text_of, fields["messages"])))
     prompt = fields[_PROMPTS[ask.called]]
+    if ask.called == "score":
+        return max(_least(one) for text in (fields["text_1"], prompt) for one in _texts(text))
     if ask.called == "rerank":
         query = _least(fields["query"])
         return query + max([_least(one if isinstance(one, str) else one["text"]) for one in prompt])
     if isinstance(prompt, list) and not isinstance(prompt[0], int):
         return max(map(_least, prompt))  # each has a context of its own
     return _least(prompt)
+
+
+def _texts(given: str | list[Any]) -> list[Any]:
+    return [given] if isinstance(given, str) else given
 
 
 def _text_of(message: dict[str, Any]) -> str:

@@ -287,7 +287,7 @@ def from_engine(status: int, message: str, code: str | None = None) -> Refusal:
     """What an engine's own refusal, as status or as first event, means to a tenant."""
     if status in (400, 413, 422):
         if code == "context_length_exceeded" or "maximum context length" in message:
-            return ContextTooLong(message, param="messages")
+            return ContextTooLong(message)  # in which member, the call knows
         return InvalidValue(message or "The engine refused the request.")
     if status in (408, 504):
         return UpstreamTimeout("The engine did not answer in time.")

@@ -21,7 +21,7 @@ class Limits:
     connect_seconds: float = 2
     first_byte_seconds: float = 60
     between_bytes_seconds: float = 60
-    total_seconds: float = 580  # below the clients' own 600
+    total_seconds: float = 580  # below the clients' own 600; no caller may name a later deadline
     answer_bytes: int = 32 * MIB  # of an answer that is not streamed
     event_bytes: int = 4 * MIB  # of one streamed event
     tries: int = 2
@@ -47,7 +47,6 @@ class Limits:
     slot_renewal_seconds: float = 1  # and while nothing does
     cold_start_seconds: float = 300  # for a model that loads, where the route says nothing
     cold_start_whole_seconds: float = 55  # of those, a call that is not streamed
-    deadline_ms: int = 600_000  # the latest that a caller may name
     loading_retry_seconds: float = 5
     counters_seconds: float = 0.5  # an answer of the shared counters
     lease_seconds: float = 10

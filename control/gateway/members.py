@@ -9,6 +9,7 @@ from control.gateway.waiting.rules import TIERS
 INPUTS_MAX = 2048  # texts of one embeddings or rerank call
 INPUT_TOKENS_MAX = 8192  # of one of them
 INPUTS_TOKENS_MAX = 300_000  # of all together
+_TOKEN_ID_MAX = 2**31 - 1
 _BYTES_PER_TOKEN_MOST = 8  # what no text exceeds, so that only the surely too long is refused
 
 
@@ -16,10 +17,27 @@ def _prompt(value: Any, param: str) -> None:
     """A prompt as a list: of strings, of token ids, or of lists of token ids."""
     most = 4096 if value and isinstance(value[0], str | list) else 1_000_000
     checks.array(most, least=1)(value, param)
-    kinds = {type(element) for element in value}
-    if kinds not in ({str}, {int}, {list}):
+    kinds = set(map(type, value))
+    if kinds == {int}:
+        return _token_ids(value, param)
+    if kinds not in ({str}, {list}):
         raise errors.InvalidType(
             f"'{param}' must hold strings, or token ids, or lists of token ids.", param=param
+        )
+    for at, one in enumerate(value):
+        path = f"{param}[{at}]"
+        _token_ids(one, path) if kinds == {list} else _some_text(one, path)
+    return None
+
+
+def _token_ids(value: list[Any], param: str) -> None:
+    if not value:
+        raise errors.InvalidValue(f"'{param}' must not be empty.", param=param)
+    if set(map(type, value)) != {int}:
+        raise errors.InvalidType(f"'{param}' must hold token ids.", param=param)
+    if min(value) < 0 or max(value) > _TOKEN_ID_MAX:
+        raise errors.InvalidValue(
+            f"'{param}' must hold token ids, from 0 to {_TOKEN_ID_MAX}.", param=param
         )
 
 
@@ -46,8 +64,6 @@ def _embedded(value: Any, param: str) -> None:
 def _tokens_least(value: str | list[int], param: str) -> int:
     if not value:
         raise errors.InvalidValue(f"'{param}' must not be empty.", param=param)
-    if isinstance(value, list) and not all(type(one) is int for one in value):
-        raise errors.InvalidType(f"'{param}' must hold token ids.", param=param)
     least = len(value) if isinstance(value, list) else len(value) // _BYTES_PER_TOKEN_MOST
     if least > INPUT_TOKENS_MAX:
         raise errors.InvalidValue(
@@ -68,7 +84,9 @@ _text_document = checks.shape({"text": _some_text}, required=("text",))
 _texts = checks.either((str, _some_text), (list, checks.array(INPUTS_MAX, _some_text, least=1)))
 _metadata = checks.shape({"user_id": checks.short(512)})
 _TOKENS = checks.whole(1, 10_000_000)
-_STOP = checks.array(4, checks.text)
+_STOP_WORD = checks.short(1024, least=1)  # an empty one would end every answer at once
+_STOP = checks.array(4, _STOP_WORD)
+_TOP_P = checks.share(1)
 _MODEL = checks.short(512, least=1)
 _USER = checks.short(512)
 _SERVICE_TIER = checks.one_of(*TIERS)
@@ -82,9 +100,9 @@ _SAMPLING: dict[str, Check] = {
     "stream_options": checks.object_,
     "max_tokens": _TOKENS,
     "temperature": checks.number(0, 2),
-    "top_p": checks.number(0, 1),
+    "top_p": _TOP_P,
     "n": checks.whole(1, 8),
-    "stop": checks.either((str, checks.text), (list, _STOP)),
+    "stop": checks.either((str, _STOP_WORD), (list, _STOP)),
     "seed": checks.whole(-(2**63), 2**63 - 1),
     "presence_penalty": checks.number(-2, 2),
     "frequency_penalty": checks.number(-2, 2),
@@ -94,10 +112,10 @@ _SAMPLING: dict[str, Check] = {
     # What vLLM understands beyond OpenAI, none of it able to reach past the tenant's own call.
     "top_k": checks.whole(-1, 2**31),
     "min_p": checks.number(0, 1),
-    "repetition_penalty": checks.number(0, 10),
+    "repetition_penalty": checks.share(10),
     "min_tokens": checks.whole(0, 10_000_000),
     "ignore_eos": checks.flag,
-    "stop_token_ids": checks.array(64, checks.whole(0, 2**31)),
+    "stop_token_ids": checks.array(64, checks.whole(0, _TOKEN_ID_MAX)),
     "include_stop_str_in_output": checks.flag,
     "skip_special_tokens": checks.flag,
     "spaces_between_special_tokens": checks.flag,
@@ -107,7 +125,7 @@ _SAMPLING: dict[str, Check] = {
 }
 _CHAT: dict[str, Check] = {
     "messages": checks.array(10_000, parts.message, 1, parts.is_plain),
-    "tools": checks.array(128, parts.tool),
+    "tools": checks.array(128, parts.tool, least=1),
     "chat_template_kwargs": parts.template_kwargs,
 }
 _COUNTED: dict[str, Check] = {
@@ -136,7 +154,7 @@ ALLOWED: dict[str, dict[str, Check]] = {
     },
     "completions": _SAMPLING
     | {
-        "prompt": checks.either((str, checks.text), (list, _prompt)),
+        "prompt": checks.either((str, _some_text), (list, _prompt)),
         "echo": checks.flag,
         "suffix": checks.text,
         "logprobs": checks.whole(0, 20),
@@ -173,7 +191,7 @@ ALLOWED: dict[str, dict[str, Check]] = {
         "stream_options": checks.shape({"include_obfuscation": checks.flag}),
         "max_output_tokens": _TOKENS,
         "temperature": checks.number(0, 2),
-        "top_p": checks.number(0, 1),
+        "top_p": _TOP_P,
         "top_logprobs": checks.whole(0, 20),
         "tools": checks.array(128, checks.object_),
         "tool_choice": checks.either((str, checks.text), (dict, checks.object_)),
@@ -198,7 +216,7 @@ ALLOWED: dict[str, dict[str, Check]] = {
         "stream": checks.flag,
         "stop_sequences": _STOP,
         "temperature": checks.number(0, 1),
-        "top_p": checks.number(0, 1),
+        "top_p": _TOP_P,
         "top_k": checks.whole(-1, 2**31),
         "metadata": _metadata,
         "service_tier": checks.one_of("auto", "standard_only"),

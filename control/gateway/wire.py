@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from control.gateway import checks, errors, members, parts
+from control.gateway import checks, combined, errors, members, parts
 from control.gateway.dialects.dialect import Dialect, Spoken
 from control.gateway.dialects.table import DIALECTS
 from control.gateway.media import Link
@@ -80,6 +80,7 @@ def parse(endpoint: str, raw: bytes, *, depth_max: int, more: More = _none_more)
             "'stream_options' is only allowed with 'stream': true.", param="stream_options"
         )
     _judge_stream_options(options)
+    combined.judge(fields)
     limit = fields.pop("max_tokens", None)
     newer = fields.pop("max_completion_tokens", None)
     return Ask(
@@ -103,6 +104,7 @@ def parse(endpoint: str, raw: bytes, *, depth_max: int, more: More = _none_more)
 def _spoken(endpoint: str, spoken: Spoken, text_bytes: int) -> Ask:
     """Another API's call, as chat. Its answers tell usage, which is never cut out of them."""
     fields, generates = spoken.fields, spoken.endpoint in _GENERATING
+    combined.judge(fields)
     return Ask(
         endpoint=spoken.endpoint,
         model=fields.pop("model"),

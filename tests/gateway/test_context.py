@@ -6,7 +6,7 @@ import pytest
 
 from control.gateway import context, errors, wire
 from tests.gateway.place import chat, route
-from tests.gateway.upstream import answered
+from tests.gateway.upstream import DONE, Script, answered, error, event
 
 
 def ask(body: dict) -> wire.Ask:
@@ -59,6 +59,42 @@ def test_what_surely_exceeds_the_ceiling_is_refused(body, fits):
     with pytest.raises(errors.ContextTooLong) as raised:
         context.judge(ask(body), 100)
     assert "maximum context length here is 100 tokens" in raised.value.message
+
+
+LONG, SHORT = "x" * 9000, "y"
+MESSAGES = [{"role": "user", "content": LONG}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/chat/completions", {"messages": MESSAGES}, "messages"),
+        ("/v1/completions", {"prompt": LONG}, "prompt"),
+        ("/v1/embeddings", {"input": [SHORT, LONG]}, "input"),
+        ("/v1/rerank", {"query": SHORT, "documents": [SHORT, {"text": LONG}]}, "documents"),
+        ("/v1/rerank", {"query": LONG, "documents": [SHORT]}, "query"),
+        ("/v1/score", {"text_1": SHORT, "text_2": [LONG]}, "text_2"),
+        ("/v1/score", {"text_1": [SHORT, LONG], "text_2": SHORT}, "text_1"),
+        ("/v1/responses", {"input": LONG}, "input"),
+    ],
+)
+@pytest.mark.parametrize("by_engine", [True, False])
+async def test_the_member_to_shorten_is_named(place, engines, path, body, param, by_engine):
+    text = "This model's maximum context length is 512 tokens. However, you requested more."
+    engine = await engines(error(400, text))
+    scopes = {} if by_engine else {"t:1": {"context_tokens": 1000}}
+    place.know(route(), scopes=scopes)
+    refused = await place.post({"model": "chat", **body}, path)
+    assert (refused.status, refused.error["code"]) == (400, "context_length_exceeded")
+    assert refused.error["param"] == param
+    assert bool(engine.seen) is by_engine
+
+
+async def test_an_engine_may_say_so_in_its_stream(place, engines):
+    said = event({"error": {"message": "maximum context length is 5", "code": 400}})
+    await engines(Script(said + DONE))
+    refused = await place.post(prompt("a", stream=True), "/v1/completions")
+    assert (refused.status, refused.error["param"]) == (400, "prompt")
 
 
 async def test_the_tightest_scope_counts(place, engines):

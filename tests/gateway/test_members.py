@@ -11,6 +11,8 @@ from tests.gateway.upstream import answered
 BIG = "x" * (16 * 1024)
 SCHEMA = {"type": "object"}
 TOOL = {"type": "function", "function": {"name": "look_up", "parameters": SCHEMA}}
+NAMED = {"type": "function", "function": {"name": "look_up"}}
+OTHER = {"type": "function", "function": {"name": "forget"}}
 CALLS = {
     "chat.completions": chat(),
     "completions": {"model": "m", "prompt": "a"},
@@ -73,6 +75,17 @@ def test_what_is_the_platforms_to_set_is_refused(endpoint, name):
         ({"logit_bias": {"5": "1"}}, "logit_bias.5"),
         ({"logit_bias": {"-5": 1}}, "logit_bias.-5"),
         ({"max_tokens": -1}, "max_tokens"),
+        ({"stop": ""}, "stop"),
+        ({"stop": [""]}, "stop[0]"),
+        ({"stop": "x" * 1025}, "stop"),
+        ({"top_p": 0}, "top_p"),
+        ({"top_p": 0.0001}, None),
+        ({"top_p": 1}, None),
+        ({"top_p": 1.1}, "top_p"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"stop_token_ids": [-1]}, "stop_token_ids[0]"),
+        ({"top_logprobs": 1}, "top_logprobs"),
+        ({"top_logprobs": 0}, None),
         ({"max_completion_tokens": 0}, "max_completion_tokens"),
         ({"max_tokens": 10_000_001}, "max_tokens"),
         ({"response_format": {"type": "json_object"}}, None),
@@ -87,6 +100,13 @@ def test_what_is_the_platforms_to_set_is_refused(endpoint, name):
         ({"structured_outputs": {"backend": "x"}}, "structured_outputs.backend"),
         ({"tools": [TOOL], "tool_choice": "required"}, None),
         ({"tools": [TOOL] * 129}, "tools"),
+        ({"tools": []}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": NAMED}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": NAMED}, None),
+        ({"tools": [TOOL], "tool_choice": OTHER}, "tool_choice"),
+        ({"tool_choice": "none"}, None),
+        ({"tool_choice": "auto"}, None),
         ({"tools": [{"type": "function"}]}, "tools[0].function"),
         ({"tools": [{"type": "retrieval", "function": {}}]}, "tools[0].type"),
         (
@@ -141,6 +161,8 @@ def test_schemas_are_at_most_16_kib():
         ([[1] * 8000] * 38, "input"),
         ("x" * 8 * 8193, "input"),
         ([{"a": 1}], "input"),
+        ([5, -1], "input"),
+        ([[5], [2**31]], "input[1]"),
     ],
 )
 def test_what_may_be_embedded_at_once(given, param):
@@ -168,6 +190,24 @@ def test_what_may_be_embedded_at_once(given, param):
         ("completions", {"best_of": 1}, None),
         ("completions", {"best_of": 2}, "best_of"),
         ("completions", {"logprobs": 21}, "logprobs"),
+        ("completions", {"prompt": ""}, "prompt"),
+        ("completions", {"prompt": []}, "prompt"),
+        ("completions", {"prompt": ["a", ""]}, "prompt[1]"),
+        ("completions", {"prompt": [1, 2**31 - 1]}, None),
+        ("completions", {"prompt": [1, -1]}, "prompt"),
+        ("completions", {"prompt": [1, 2**31]}, "prompt"),
+        ("completions", {"prompt": [[1], [2, -3]]}, "prompt[1]"),
+        ("completions", {"prompt": [[1], []]}, "prompt[1]"),
+        ("completions", {"prompt": [[1], ["x"]]}, "prompt[1]"),
+        ("completions", {"prompt": [1, True]}, "prompt"),
+        ("responses", {"tool_choice": "required"}, "tool_choice"),
+        ("responses", {"tool_choice": "auto"}, None),
+        ("responses", {"top_p": 0}, "top_p"),
+        ("messages", {"tool_choice": {"type": "any"}}, "tool_choice"),
+        ("messages", {"tool_choice": {"type": "tool", "name": "x"}}, "tool_choice"),
+        ("messages", {"tool_choice": {"type": "none"}}, None),
+        ("messages", {"stop_sequences": [""]}, "stop_sequences[0]"),
+        ("messages", {"top_p": 0}, "top_p"),
         ("messages", {"max_tokens": 0}, "max_tokens"),
         ("messages", {"stop_sequences": ["a"] * 5}, "stop_sequences"),
         ("messages", {"temperature": 1.5}, "temperature"),
@@ -198,3 +238,10 @@ async def test_the_limits_name_the_member_that_the_tenant_used(place, engines):
     place.know(route(output_tokens_max=10))
     refused = await place.post(chat(max_completion_tokens=11))
     assert refused.error["param"] == "max_completion_tokens"
+
+
+async def test_a_choice_of_tools_is_not_sent_on_without_tools(place, engines):
+    """Engines refuse even the choice that asks for nothing."""
+    engine = await engines(answered())
+    assert (await place.post(chat(tool_choice="auto"))).status == 200
+    assert "tool_choice" not in engine.seen[0].body

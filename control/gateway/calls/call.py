@@ -1,6 +1,6 @@
 """One call, from the counters to its usage event; `end()` settles once, whatever called it."""
 
-from control.gateway import errors, wire
+from control.gateway import context, errors, wire
 from control.gateway.admission import answers
 from control.gateway.admission.holding import Decided, Holding
 from control.gateway.admission.rules import Hold
@@ -168,6 +168,8 @@ class Call:
 
     def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None:
         """Try another replica, but only while the tenant has seen nothing of this one."""
+        if isinstance(refusal, errors.ContextTooLong):
+            refusal.param = context.prompt_member(self._ask)
         self._journal.error = refusal.code or ""
         may_retry = self._may_retry and self._shared.deaths.spares(self._ask, self._attempt)
         if self._first_token_at is not None and self._delivery.started:

@@ -11,7 +11,8 @@ def want_of(
     request: Request, route: RouteInfo, limits: Limits, *, tier: str | None, hold: Hold
 ) -> Want:
     """Raises a refusal if the deadline cannot be read."""
-    asked = deadline_seconds(request.headers.get(b"x-deadline-ms"), limits.deadline_ms)
+    ms_max = int(limits.total_seconds * 1000)
+    asked = deadline_seconds(request.headers.get(b"x-deadline-ms"), ms_max)
     if asked is None and route.deadline_ms is not None:
         asked = route.deadline_ms / 1000
     seconds = min(asked or limits.total_seconds, limits.total_seconds)

@@ -10,6 +10,7 @@ from tests.gateway.dialects.events import messages, parse
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOL = {"name": "weather", "description": "Of a city.", "input_schema": SCHEMA}
 FUNCTION = {"name": "weather", "description": "Of a city.", "parameters": SCHEMA}
+NOT_PARALLEL = {"disable_parallel_tool_use": True}
 IMAGE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
 
 
@@ -21,13 +22,16 @@ IMAGE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
         ({"stop_sequences": ["x"]}, {"stop": ["x"]}),
         ({"metadata": {"user_id": "u-1"}}, {"user": "u-1"}),
         ({"tools": [TOOL]}, {"tools": [{"type": "function", "function": FUNCTION}]}),
-        ({"tool_choice": {"type": "auto"}}, {"tool_choice": "auto"}),
-        ({"tool_choice": {"type": "any"}}, {"tool_choice": "required"}),
-        ({"tool_choice": {"type": "none"}}, {"tool_choice": "none"}),
+        ({"tools": [TOOL], "tool_choice": {"type": "auto"}}, {"tool_choice": "auto"}),
+        ({"tools": [TOOL], "tool_choice": {"type": "any"}}, {"tool_choice": "required"}),
+        ({"tools": [TOOL], "tool_choice": {"type": "none"}}, {"tool_choice": "none"}),
         (
-            {"tool_choice": {"type": "tool", "name": "a", "disable_parallel_tool_use": True}},
             {
-                "tool_choice": {"type": "function", "function": {"name": "a"}},
+                "tools": [TOOL],
+                "tool_choice": {"type": "tool", "name": "weather", **NOT_PARALLEL},
+            },
+            {
+                "tool_choice": {"type": "function", "function": {"name": "weather"}},
                 "parallel_tool_calls": False,
             },
         ),

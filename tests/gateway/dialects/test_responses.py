@@ -9,7 +9,12 @@ from tests.gateway.dialects.events import parse as parse_as
 JSON = {"type": "json_object"}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOL = {"type": "function", "name": "weather", "parameters": SCHEMA, "strict": True}
-FUNCTION = {"name": "weather", "parameters": SCHEMA, "strict": True}
+TOLD = [
+    {
+        "type": "function",
+        "function": {"name": "weather", "parameters": SCHEMA, "strict": True},
+    }
+]
 
 
 def parse(body: dict) -> wire.Ask:
@@ -25,11 +30,17 @@ def said(text: str, role: str = "user") -> dict:
     [
         ({"temperature": 0.5, "top_p": 0.9}, {"temperature": 0.5, "top_p": 0.9}),
         ({"reasoning": {"effort": "high", "summary": "auto"}}, {"reasoning_effort": "high"}),
-        ({"tools": [TOOL]}, {"tools": [{"type": "function", "function": FUNCTION}]}),
-        ({"tool_choice": "required"}, {"tool_choice": "required"}),
+        ({"tools": [TOOL]}, {"tools": TOLD}),
         (
-            {"tool_choice": {"type": "function", "name": "a"}},
-            {"tool_choice": {"type": "function", "function": {"name": "a"}}},
+            {"tools": [TOOL], "tool_choice": "required"},
+            {"tools": TOLD, "tool_choice": "required"},
+        ),
+        (
+            {"tools": [TOOL], "tool_choice": {"type": "function", "name": TOOL["name"]}},
+            {
+                "tools": TOLD,
+                "tool_choice": {"type": "function", "function": {"name": TOOL["name"]}},
+            },
         ),
         ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
         ({"text": {"format": JSON}}, {"response_format": JSON}),
