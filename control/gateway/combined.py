@@ -9,6 +9,8 @@ Fields = dict[str, Any]
 
 def judge(fields: Fields) -> None:
     """Of a call that generates, as an engine is asked."""
+    if "tools" in fields and not fields["tools"]:
+        del fields["tools"]  # no tools: engines refuse the empty list
     if (choice := fields.get("tool_choice")) is not None:
         _judge_tool_choice(choice, fields)
     if fields.get("top_logprobs") and not fields.get("logprobs"):

@@ -125,7 +125,7 @@ _SAMPLING: dict[str, Check] = {
 }
 _CHAT: dict[str, Check] = {
     "messages": checks.array(10_000, parts.message, 1, parts.is_plain),
-    "tools": checks.array(128, parts.tool, least=1),
+    "tools": checks.array(128, parts.tool),
     "chat_template_kwargs": parts.template_kwargs,
 }
 _COUNTED: dict[str, Check] = {
