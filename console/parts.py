@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 from console.charts import CHARTS
 from control.catalog import facts as catalog
 from control.fleet import facts as fleet
+from control.fleet import machines
 from control.routes import facts as routes
 from control.states import NodeState, ReplicaState
 from control.telemetry import store
@@ -63,7 +64,7 @@ def menu(request: HttpRequest) -> dict:
 
 
 def overview(at: datetime, _: str = "") -> dict:
-    nodes = fleet.nodes()
+    nodes = machines.nodes()
     deployments = fleet.deployments()
     devices = [device for node in nodes for device in node.devices]
     return {
@@ -96,7 +97,7 @@ def replica(at: datetime, replica_id: str) -> dict:
 
 
 def nodes(at: datetime, _: str = "") -> dict:
-    found = fleet.nodes()
+    found = machines.nodes()
     uuids = [device.uuid for node in found for device in node.devices]
     return {"now": at, "nodes": found, "utilisation": _utilisation(uuids)}
 

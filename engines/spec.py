@@ -85,6 +85,17 @@ class EngineLoad:
 
 
 @dataclass(frozen=True)
+class DeviceLink:
+    """The best way from one device to another of its host, from "nvlink" to "system"."""
+
+    uuid: str  # of the other
+    kind: str  # one of LINK_KINDS
+
+
+LINK_KINDS = ("nvlink", "pcie_switch", "pcie_switches", "host_bridge", "numa_node", "system")
+
+
+@dataclass(frozen=True)
 class GpuReading:
     """One device, now. None means the driver does not say (never zero)."""
 
@@ -100,6 +111,15 @@ class GpuReading:
     processes: tuple[tuple[int, int | None], ...] = ()  # (pid, bytes)
     error: str = ""  # why values are missing; such a device takes nothing new
     unified_memory: bool = False  # the figures are the host's, which the card shares
+    lost: bool = False  # the driver says so: it comes back with a reset or a reboot
+    parent_uuid: str = ""  # the card that a MIG slice is part of; the card itself is not offered
+    links: tuple[DeviceLink, ...] = ()
+    compute_capability: str = ""  # "9.0"
+    driver: str = ""  # version, as "580.95.05"
+    energy_joules: float | None = None  # since the driver started
+    ecc_corrected: int | None = None  # errors since the driver started
+    ecc_uncorrected: int | None = None
+    xids: tuple[int, ...] = ()  # critical errors that the driver told since the reading before
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from console.api.base import Form, Noun, read
 from console.api.route_shape import RouteShape
 from console.api.shapes import DeploymentShape, NodeShape
 from console.parts import Rows
-from control.fleet import actions, facts
+from control.fleet import actions, facts, machines
 from control.routes import facts as routes
 
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
@@ -61,14 +61,14 @@ class Nodes(Noun):
     serializer_class = NodeShape
 
     def rows(self) -> list:
-        return facts.nodes()
+        return machines.nodes()
 
     @extend_schema(parameters=[NAME], request=CordonForm)
     @action(detail=True, methods=["post"])
     def cordon(self, request: Request, name: str) -> Response:
         """Keep new replicas off the node, or let them on it again."""
         actions.cordon(name, read(CordonForm, request)["cordoned"], **self.who())
-        [node] = [node for node in facts.nodes() if node.name == name]
+        [node] = [node for node in machines.nodes() if node.name == name]
         return Response(self.get_serializer(node).data)
 
     @extend_schema(parameters=[NAME])

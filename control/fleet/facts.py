@@ -1,19 +1,18 @@
-"""Machines and what runs on them, as pages and the status command read it."""
+"""What runs on machines, as pages and the status command read it."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import F, Q, Window
 from django.db.models.functions import RowNumber
 
-from control.models import Deployment, Device, Node, Replica, Reservation, StateChange
+from control.models import Deployment, Replica, Reservation, StateChange
 from control.states import (
     REPLICA_BEFORE_READY,
     REPLICA_FINAL,
     REPLICA_MOVES,
     DeploymentState,
-    NodeState,
     ReplicaState,
     ReservationState,
 )
@@ -22,33 +21,6 @@ ROWS_MAX = 1000
 ENDED_SHOWN = 5  # ended launches of one deployment that lists still show
 CHANGES_SHOWN = 30
 _FURTHEST = tuple(REPLICA_MOVES)  # from pending to lost, in the order of a life
-
-
-@dataclass(frozen=True)
-class DeviceFacts:
-    uuid: str
-    index: int
-    kind: str
-    name: str
-    memory_total_bytes: int
-    memory_free_bytes: int | None  # None: the driver did not say
-    foreign_bytes: int
-    booked_bytes: int
-    read_at: datetime | None
-    error: str
-
-
-@dataclass(frozen=True)
-class NodeFacts:
-    name: str
-    address: str
-    state: str
-    cordoned: bool
-    note: str
-    heartbeat_at: datetime | None
-    joined_at: datetime
-    devices: tuple[DeviceFacts, ...]
-    live_replicas: int
 
 
 @dataclass(frozen=True)
@@ -152,24 +124,6 @@ def standing(deployment: DeploymentFacts) -> Standing:
     return Standing("pending", deployment.note or "waits for the reconciler")
 
 
-def nodes(*, removed: bool = False, first: int = 0, count: int = ROWS_MAX) -> list[NodeFacts]:
-    rows = Node.objects.order_by("name")
-    if not removed:
-        rows = rows.exclude(state=NodeState.REMOVED)
-    found = list(rows[first : first + min(count, ROWS_MAX)])
-    ids = [node.pk for node in found]
-    booked = Counter()
-    held = Reservation.objects.filter(device__node__in=ids, state=ReservationState.HELD)
-    for reservation in held:
-        booked[reservation.device_id] += reservation.memory_bytes
-    devices = defaultdict(list)
-    for device in Device.objects.filter(node__in=ids).order_by("index", "uuid"):
-        devices[device.node_id].append(_device(device, booked[device.pk]))
-    live = Replica.objects.filter(node__in=ids).exclude(state__in=REPLICA_FINAL)
-    replicas = Counter(live.values_list("node_id", flat=True))
-    return [_node(node, tuple(devices[node.pk]), replicas[node.pk]) for node in found]
-
-
 def deployments(
     *, name: str | None = None, archived: bool = False, first: int = 0, count: int = ROWS_MAX
 ) -> list[DeploymentFacts]:
@@ -271,25 +225,4 @@ def _deployment(row: Deployment, replicas: tuple[ReplicaFacts, ...]) -> Deployme
         launch_after=row.launch_after,
         created_at=row.created_at,
         replicas=replicas,
-    )
-
-
-def _node(row: Node, devices: tuple[DeviceFacts, ...], live_replicas: int) -> NodeFacts:
-    own = ("name", "address", "state", "cordoned", "note", "heartbeat_at", "joined_at")
-    values = {name: getattr(row, name) for name in own}
-    return NodeFacts(devices=devices, live_replicas=live_replicas, **values)
-
-
-def _device(row: Device, booked_bytes: int) -> DeviceFacts:
-    return DeviceFacts(
-        uuid=row.uuid,
-        index=row.index,
-        kind=row.kind,
-        name=row.name,
-        memory_total_bytes=row.memory_total_bytes,
-        memory_free_bytes=row.memory_free_bytes,
-        foreign_bytes=row.foreign_bytes,
-        booked_bytes=booked_bytes,
-        read_at=row.read_at,
-        error=row.error,
     )

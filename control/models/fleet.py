@@ -8,6 +8,8 @@ from django.db import models
 
 from control.states import NODE_MOVES, NodeState, ReservationState
 
+POOL_DEFAULT = "default"
+
 
 class IllegalMove(Exception):
     """The state machine has no such move."""
@@ -22,7 +24,16 @@ class Node(models.Model):
         null=True, blank=True, help_text="A silence counts from when it was noticed"
     )
     cordoned = models.BooleanField(default=False)
-    labels = models.JSONField(default=dict, blank=True)
+    draining = models.BooleanField(
+        default=False, help_text="Its replicas move away; drained when none is left"
+    )
+    leaving_by = models.DateTimeField(
+        null=True, blank=True, help_text="The host goes at this instant: drained by then"
+    )
+    leaving_reason = models.TextField(blank=True, default="", help_text="Why it drains or leaves")
+    pool = models.SlugField(max_length=63, default=POOL_DEFAULT, help_text="Set by operators")
+    labels = models.JSONField(default=dict, blank=True, help_text="Name → value, by operators")
+    driver = models.CharField(max_length=64, blank=True, default="", help_text="Of its cards")
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     note = models.TextField(blank=True, default="", help_text="Why its state is what it is")
     joined_at = models.DateTimeField(auto_now_add=True)
@@ -56,8 +67,31 @@ class Device(models.Model):
     memory_total_bytes = models.BigIntegerField()
     memory_free_bytes = models.BigIntegerField(null=True, blank=True)
     foreign_bytes = models.BigIntegerField(default=0, help_text="Held by processes not ours")
+    foreign_pids = models.JSONField(default=list, blank=True, help_text="Processes not ours")
     read_at = models.DateTimeField(null=True, blank=True)
     error = models.TextField(blank=True, default="", help_text="Why the last reading failed")
+    lost = models.BooleanField(default=False, help_text="The driver says that it is lost")
+    parent_uuid = models.CharField(
+        max_length=96, blank=True, default="", help_text="The card that a MIG slice is part of"
+    )
+    links = models.JSONField(
+        default=list, blank=True, help_text="To devices of its node: [{uuid, kind}]"
+    )
+    compute_capability = models.CharField(max_length=16, blank=True, default="")
+    # Null: the driver does not say. Never zero for that.
+    utilisation_ratio = models.FloatField(null=True, blank=True)
+    power_watts = models.FloatField(null=True, blank=True)
+    energy_joules = models.FloatField(null=True, blank=True, help_text="Since its driver started")
+    temperature_celsius = models.FloatField(null=True, blank=True)
+    ecc_corrected = models.BigIntegerField(null=True, blank=True)
+    ecc_uncorrected = models.BigIntegerField(
+        null=True, blank=True, help_text="Since its driver started"
+    )
+    xid_errors = models.PositiveIntegerField(default=0, help_text="Counted since it joined")
+    xid_last = models.PositiveIntegerField(null=True, blank=True)
+    xid_at = models.DateTimeField(null=True, blank=True)
+    quarantined_at = models.DateTimeField(null=True, blank=True)
+    quarantine_reason = models.TextField(blank=True, default="")
 
     def __str__(self) -> str:
         return f"{self.node}/{self.name}"

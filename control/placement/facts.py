@@ -125,6 +125,8 @@ def _device(row: Device, booked: tuple[Range, ...], blocked: str = "") -> Device
 
 
 def _device_blocked(row: Device, at: datetime) -> str:
+    if row.quarantined_at:
+        return f"is quarantined: {row.quarantine_reason}"
     if row.error:
         return f"cannot be read: {row.error}"
     if row.read_at is None or at - row.read_at > timedelta(seconds=READING_SECONDS_MAX):
@@ -133,6 +135,10 @@ def _device_blocked(row: Device, at: datetime) -> str:
 
 
 def _node_blocked(row: Node) -> str:
+    if row.leaving_by:
+        return f"leaves by {row.leaving_by:%H:%M:%S} UTC: {row.leaving_reason}"
+    if row.draining:
+        return f"is being drained: {row.leaving_reason}"
     if row.cordoned:
         return "is cordoned: it takes no new replica"
     if row.state != NodeState.READY:

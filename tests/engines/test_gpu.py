@@ -55,6 +55,15 @@ def test_reads_every_card(readings, state):
         "processes": [[42, 1000], [43, None]],
         "error": "",
         "unified_memory": False,
+        "lost": False,
+        "parent_uuid": "",
+        "links": [],
+        "compute_capability": "",
+        "driver": "",
+        "energy_joules": None,
+        "ecc_corrected": None,
+        "ecc_uncorrected": None,
+        "xids": [],
     }
     assert (second["uuid"], second["processes"]) == ("GPU-1", [])
 

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseError
 
 from control.fleet import facts as fleet
+from control.fleet import machines
 from control.management.local.home import Home
 from control.management.shell import database_away, require_database
 from control.routes import facts as routes
@@ -84,7 +85,7 @@ def _status(gateway: GatewayStanding) -> dict:
             }
             for deployment in fleet.deployments()
         ],
-        "nodes": [{"name": node.name, "state": node.state} for node in fleet.nodes()],
+        "nodes": [{"name": node.name, "state": node.state} for node in machines.nodes()],
         "snapshot_age_seconds": max((age for age in ages if age is not None), default=None),
         "spool_events": sum(one.spool_events for one in heard) if heard else None,
     }
