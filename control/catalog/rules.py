@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from control import checks
+from control.catalog.batch import batch_problems
 from control.checks import Problem
 from engines import kinds as engines
 from engines.arguments import Argument, Value, check_arguments
@@ -28,6 +29,8 @@ ARGUMENTS = {
 WITHHELD = {
     "trust_remote_code": "code that comes with weights is not run: Weir",
     "scheduling_policy": "the order of calls: the gateway",
+    "speculative_config": "what guesses: speculative_method and speculative_tokens say it, Weir",
+    "spec_model": "a draft model is weights of its own, which no version carries: Weir",
 }
 MEMBERS_OF_SOURCE = {
     "pypi": {"pypi", "release"},
@@ -196,7 +199,7 @@ def _argument_problems(content: VersionWanted) -> list[Problem]:
             problems.append(Problem(f"arguments.{name}", what))
     if not problems and (length := content.arguments.get("max_model_len")) is not None:
         problems = checks.whole("arguments.max_model_len", length, 1, CONTEXT_TOKENS_MAX)
-    return problems
+    return problems or batch_problems(content.arguments, content.memory)
 
 
 def _memory_problems(content: VersionWanted) -> list[Problem]:

@@ -3,12 +3,17 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from engines.arguments import Argument, check_arguments, flags
+from engines.arguments import Argument, Value, check_arguments, flags
 from engines.spec import BadSpec, Command, EngineSpec
 
 ARGUMENTS: dict[str, Argument] = {
     "max_model_len": Argument.whole(1),
+    "max_num_seqs": Argument.whole(1),
     "max_num_batched_tokens": Argument.whole(1),
+    # Methods that need no weights of their own; a draft model would be a second artifact.
+    "speculative_method": Argument.one_of("ngram", "mtp"),
+    "speculative_tokens": Argument.whole(1),
+    "cpu_offload_gb": Argument.number(),
     "max_num_queued_reqs": Argument.whole(1),
     "max_num_queued_tokens": Argument.whole(1),
     "block_size": Argument.whole(1),
@@ -33,7 +38,6 @@ ARGUMENTS: dict[str, Argument] = {
 }
 # What a spec says in fields of its own; as an argument it would be said twice.
 ELSEWHERE = {
-    "max_num_seqs": "the deployment's slots",
     "kv_cache_memory_bytes": "the placement",
     "gpu_memory_utilization": "the placement",
     "served_model_name": "the model's name",
@@ -42,6 +46,9 @@ ELSEWHERE = {
     "api_key": "the replica",
     "model": "the version's source",
 }
+
+# Said in other words than the flag's, or by a field of the spec that follows from them.
+_OTHERWISE = ("max_num_seqs", "speculative_method", "speculative_tokens")
 
 # Nothing of the node's own environment reaches an engine but these: no database URL, no secret.
 _PASSED = (
@@ -70,7 +77,8 @@ def build_command(spec: EngineSpec, runtime: Path, base_env: Mapping[str, str]) 
         "--enable-prompt-tokens-details",
         "--disable-uvicorn-access-log",
         *_device_flags(spec),
-        *flags(spec.arguments, ARGUMENTS),
+        *_speculation(spec.arguments),
+        *flags(_plain(spec.arguments), ARGUMENTS),
     )
     return Command(argv, _environment(spec, base_env, fast))
 
@@ -92,6 +100,17 @@ def _memory(spec: EngineSpec) -> tuple[str, ...]:
         f"replica {spec.replica_id} has neither kv_cache_bytes nor memory_ratio: "
         "without one vLLM takes nearly all memory of the device"
     )
+
+
+def _plain(arguments: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in arguments.items() if name not in _OTHERWISE}
+
+
+def _speculation(arguments: Mapping[str, Value]) -> tuple[str, ...]:
+    if "speculative_method" not in arguments:
+        return ()
+    tokens = str(arguments.get("speculative_tokens", 1))
+    return ("--spec-method", str(arguments["speculative_method"]), "--spec-tokens", tokens)
 
 
 def _device_flags(spec: EngineSpec) -> tuple[str, ...]:

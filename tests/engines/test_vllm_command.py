@@ -96,14 +96,13 @@ def test_the_fast_launcher_is_chosen_by_the_nodes_environment():
     ("arguments", "message"),
     [
         ({"max_modellen": 1}, "vLLM 0.32.0 knows no such argument; did you mean 'max_model_len'?"),
-        ({"zzz": 1}, "known are block_size, dtype, "),
+        ({"zzz": 1}, "known are block_size, cpu_offload_gb, dtype, "),
         ({"max_model_len": "2048"}, "'max_model_len' must be a whole number from 1, not '2048'"),
         ({"max_model_len": True}, "must be a whole number"),
         ({"max_model_len": 0}, "must be a whole number from 1"),
         ({"enforce_eager": "yes"}, "'enforce_eager' must be true or false"),
         ({"dtype": "int3"}, "must be one of auto, bfloat16"),
         ({"quantization": "../../etc"}, "must be a word"),
-        ({"max_num_seqs": 4}, "the deployment's slots decides this; leave it out"),
         ({"api_key": "x"}, "the replica decides this"),
     ],
 )
@@ -116,3 +115,19 @@ def test_an_argument_that_is_not_allowed_is_refused_by_name(arguments, message):
 def test_a_spec_without_a_size_is_refused_because_vllm_would_take_all_memory():
     with pytest.raises(BadSpec, match="neither kv_cache_bytes nor memory_ratio"):
         build_command(replace(CPU, kv_cache_bytes=None), RUNTIME, NODE)
+
+
+def test_what_sets_the_batch_is_said_once_each():
+    arguments = {
+        "max_num_seqs": 8,
+        "max_num_batched_tokens": 4096,
+        "speculative_method": "ngram",
+        "speculative_tokens": 4,
+        "cpu_offload_gb": 2.5,
+    }
+    argv = " ".join(build_command(replace(CPU, arguments=arguments), RUNTIME, NODE).argv)
+    assert argv.count("--max-num-seqs 8") == 1
+    assert "--spec-method ngram --spec-tokens 4" in argv
+    assert "--max-num-batched-tokens 4096" in argv
+    assert "--cpu-offload-gb 2.5" in argv
+    assert "speculative" not in argv
