@@ -3,7 +3,7 @@
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from celery import shared_task
@@ -12,6 +12,8 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from control.fleet import engine_http, launch, orders
+from control.fleet.draining import facts as draining_facts
+from control.fleet.draining import rules as draining_rules
 from control.models import IllegalMove, Replica, Reservation
 from control.placement import actions as placement
 from control.placement.rules import Unplaced
@@ -22,10 +24,10 @@ from engines.kinds import KINDS
 from engines.model_folder import BadModel
 from engines.spec import BadSpec, EngineLoad, Install
 
-SETTLE_SECONDS = 2  # until every gateway has heard that a replica drains
 STOP_GRACE_SECONDS = 15
 STARTING_STOP_GRACE_SECONDS = 5  # an engine that starts loses SIGTERM: it is killed after this
 DETAIL_CHARACTERS_MAX = 1000
+PHASE_CHARACTERS_MAX = 64
 DRAIN_AT_STOP_SECONDS_MAX = 30
 STOPS_AT_ONCE = 8
 
@@ -97,18 +99,28 @@ def _may_stop(replica: Replica, at: datetime) -> bool:
     if replica.state in REPLICA_FINAL:
         held = Reservation.objects.filter(replica=replica, state=ReservationState.HELD)
         return held.exists() or supervisor.adopt(launch.folder_of(replica)) is not None
-    return replica.state == ReplicaState.DRAINING and _is_idle(replica, at)
+    return replica.state == ReplicaState.DRAINING and _is_drained(replica, at)
 
 
-def _is_idle(replica: Replica, at: datetime) -> bool:
-    """Unrouted first, then idle, or past the limit; what never served has no calls."""
-    past = replica.drain_by is not None and at >= replica.drain_by
-    if past or replica.ready_at is None or not supervisor.adopt(launch.folder_of(replica)):
-        return True
-    if (at - replica.state_at).total_seconds() < SETTLE_SECONDS:
-        return False
-    load = load_of(replica)
-    return load is not None and load.running + load.waiting == 0
+def _is_drained(replica: Replica, at: datetime) -> bool:
+    """Unrouted by every gateway first, then idle, or past the limit."""
+    load = load_of(replica) if replica.ready_at else None
+    draining = draining_rules.Draining(
+        since=replica.state_at,
+        by=replica.drain_by,
+        unrouted_version=replica.unrouted_version,
+        has_served=replica.ready_at is not None,
+        is_alive=supervisor.adopt(launch.folder_of(replica)) is not None,
+        engine_calls=load.running + load.waiting if load else None,
+    )
+    match draining_rules.judge(draining, draining_facts.gateways(replica.pk), at):
+        case draining_rules.Stop(reason=reason):
+            log.info("replica %s is stopped: %s", replica, reason)
+            return True
+        case draining_rules.Wait(reason=reason) if replica.phase != reason[:PHASE_CHARACTERS_MAX]:
+            shown = {"phase": reason[:PHASE_CHARACTERS_MAX]}
+            Replica.objects.filter(pk=replica.pk, state=replica.state).update(**shown)
+    return False
 
 
 def load_of(replica: Replica) -> EngineLoad | None:
@@ -147,7 +159,7 @@ def _arrived(replica: Replica, cause: str, what: str, found: Install, at: dateti
         fail(replica, cause, found.detail, retry=True, at=at)
         return False
     progress = {
-        "phase": what[:64],
+        "phase": what[:PHASE_CHARACTERS_MAX],
         "progress_percent": found.percent,
         "reason": f"{what}: {found.detail}"[:DETAIL_CHARACTERS_MAX],
     }
@@ -231,11 +243,12 @@ def stop_engines(*, reason: str, at: datetime) -> set[int]:
 def _drain_all(reason: str, at: datetime) -> list[Replica]:
     """Rows say first that they drain, so that no gateway sends another call."""
     rows = Replica.objects.select_related("node", "deployment", "version__model")
+    until = at + timedelta(seconds=DRAIN_AT_STOP_SECONDS_MAX)
     try:
         own = list(rows.filter(node__name=settings.WEIR_NODE_NAME, state__in=REPLICA_ON_NODE))
         for replica in own:
             if replica.state != ReplicaState.DRAINING:
-                replica.move(ReplicaState.DRAINING, reason=reason, by=by(), at=at, drain_by=at)
+                replica.move(ReplicaState.DRAINING, reason=reason, by=by(), at=at, drain_by=until)
     except DatabaseError as error:
         log.warning("engines are stopped without telling the database: %s", error)
         return []

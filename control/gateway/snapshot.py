@@ -17,6 +17,7 @@ from django.db import connection
 from django.utils import timezone
 
 from control.gateway.limits import Limits
+from control.gateway.presence import Presence
 from control.models import SnapshotPart
 from control.models.sealing import unseal
 from control.routes import compiler, snapshot
@@ -55,6 +56,7 @@ class Keeper(threading.Thread):
         limits: Limits,
         on_known: OnKnown,
         on_confirmed: OnConfirmed,
+        presence: Presence,
     ) -> None:
         super().__init__(name="snapshot", daemon=True)
         self._url = url
@@ -62,6 +64,7 @@ class Keeper(threading.Thread):
         self._limits = limits
         self._on_known = on_known
         self._on_confirmed = on_confirmed
+        self._presence = presence
         self._stopping = threading.Event()
         self._parts: dict[Part, msgspec.Struct] = {}
         self._keys: dict[int, str] = {}
@@ -91,11 +94,14 @@ class Keeper(threading.Thread):
             database.execute(f"LISTEN {SnapshotPart.CHANNEL_BUILT}")
             database.execute(f"LISTEN {SnapshotPart.CHANNEL_STALE}")
             self._said = False
+            self._presence.forget_old(database)
             while not self._stopping.is_set():
                 self._poll(database)
+                self._presence.tell(database)
                 wait = self._limits.identities_stale_seconds if self._stale_since else _POLL_SECONDS
                 for _ in database.notifies(timeout=wait, stop_after=1):
                     pass
+            self._presence.leave(database)
 
     def _poll(self, database: psycopg.Connection) -> None:
         known = set(map(str, Part))
@@ -111,7 +117,9 @@ class Keeper(threading.Thread):
                 self._disk.write(part, bytes(payload))
             self._loaded[part] = built
         if changed:
+            self._presence.handing_over()
             self._hand_over()
+            self._presence.await_swap()
         version, built = rows.get(Part.IDENTITIES, (0, 0))
         if self._identities_current(behind=version > built):
             self._on_confirmed(0.0)

@@ -26,6 +26,7 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
         listener.sweep,
     ):
         guarded(act, now)
+    guarded(shared.replicas.leave_overdue, shared.clock.wall())
     demand.signal(shared.counters.valkey, shared.waiting, shared.replicas.is_ready)
     # A replica may be back from its ejection, or the snapshot's number of slots has grown.
     shared.waiting.advance()

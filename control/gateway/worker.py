@@ -17,6 +17,7 @@ import uvloop
 from control.gateway.admission.lender import Lender
 from control.gateway.http1.listener import Listener
 from control.gateway.limits import Limits
+from control.gateway.presence import Presence
 from control.gateway.reports import Reporter
 from control.gateway.serve import Gateway
 from control.gateway.shared import Clock, shared
@@ -64,6 +65,7 @@ class Worker:
         self._clock = Clock()
         self._knows = asyncio.Event()
         self._reporter = Reporter(sys.stdout.fileno())
+        self._presence = Presence(place.owner)
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -107,6 +109,7 @@ class Worker:
             limits=self._limits,
             on_known=lambda known: loop.call_soon_threadsafe(self._know, known),
             on_confirmed=lambda ago: loop.call_soon_threadsafe(self._confirm, ago),
+            presence=self._presence,
         )
         keeper.start()
         return keeper
@@ -114,6 +117,7 @@ class Worker:
     def _know(self, known: Known) -> None:
         self._gateway.know(known.identities, known.routes)
         self._gateway.know_replicas(known.replicas, known.keys)
+        self._presence.serve(known.replicas.version, self._shared.replicas)
         self._knows.set()
 
     def _confirm(self, seconds_ago: float) -> None:
@@ -124,6 +128,7 @@ class Worker:
         while True:
             ticks += 1
             sweep(self._gateway, self._listener, self._clock.now())
+            self._presence.keep(self._shared.replicas)
             if ticks % self._limits.refused_flush_seconds == 0:
                 self._flush_refused()
             self._report()

@@ -92,6 +92,7 @@ class GatewayProcess(models.Model):
 
     owner = models.CharField(max_length=128, primary_key=True)
     replicas_version = models.BigIntegerField(default=0)
+    calls = models.JSONField(default=dict, help_text="By replica, of those that drain")
     seen_at = models.DateTimeField()
 
     def __str__(self) -> str:

@@ -217,4 +217,5 @@ def _replica(row: Replica) -> ReplicaInfo:
         model=launched.model.name,
         version=launched.name,
         kv_tokens=row.kv_tokens,
+        drain_by=_seconds(row.drain_by),
     )

@@ -146,6 +146,7 @@ class ReplicaInfo(msgspec.Struct, frozen=True):
     model: str = ""  # and version, by name: what an answer may be continued on
     version: str = ""
     kv_tokens: int | None = None  # that its cache holds, as it reported
+    drain_by: float | None = None  # epoch seconds, of one that drains: then it is left
 
 
 class Replicas(msgspec.Struct, frozen=True):

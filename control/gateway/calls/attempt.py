@@ -22,7 +22,6 @@ _NOT_OURS = frozenset({401, 403, 404})  # another engine answers at this address
 _BROKEN = "The engine's answer broke off."
 _ERROR_BYTES_MAX = 64 * 1024
 
-
 Tokens = tuple[chunks.Usage, TokensSource]
 _NO_TOKENS = chunks.Usage(0, 0, 0, 0)
 
@@ -285,8 +284,11 @@ class Attempt:
         self._leave()
 
     def time_out(self, message: str) -> None:
+        self.leave(errors.UpstreamTimeout(message), Outcome.DEADLINE)
+
+    def leave(self, refusal: Refusal, outcome: Outcome) -> None:
         self.abort()
-        self._caller.on_refusal(errors.UpstreamTimeout(message), Outcome.DEADLINE)
+        self._caller.on_refusal(refusal, outcome)
 
     def _leave(self) -> None:
         if not self._over:

@@ -177,6 +177,8 @@ class Call:
                 return None
             self._delivery.fail(refusal, self._shared.clock.now())
             return self._finish(outcome)
+        if outcome is Outcome.DRAINED and may_retry and not self._patience.is_past_deadline():
+            return self._patience.on_yield()
         left = self._shared.limits.tries + self._patience.yields - self._attempts
         may_retry &= left > 0 and not self._patience.is_past_deadline()
         if refusal.status >= 500 and may_retry:

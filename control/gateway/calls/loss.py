@@ -15,7 +15,7 @@ from control.routes.snapshot import RouteInfo
 from control.states import Outcome
 
 _MORE_THAN_ANY_CONTEXT = 10_000_000  # the engine refuses it, and says what its context is
-_LOST = (Outcome.TRUNCATED, Outcome.UPSTREAM_ERROR)
+_LOST = (Outcome.TRUNCATED, Outcome.UPSTREAM_ERROR, Outcome.DRAINED)
 
 
 class Loss:
@@ -48,9 +48,10 @@ class Loss:
         if context and self._context is None:
             self._context = context  # no number was named: now it is known what the most is
             return self._begin(rest, lost.live, lost)
+        planned = outcome is Outcome.DRAINED  # no failure, which retries could make worse
         while live := self._another():
             if continuation.is_same(lost.live.info, live.info):
-                if not self._shared.replicas.retries.spend():
+                if not planned and not self._shared.replicas.retries.spend():
                     return None
                 self._times += 1
                 self._shared.tally.add("continuations_total", route=self._route.name)

@@ -63,6 +63,10 @@ class ModeratedCall(Call):
         self._drop()  # nothing was shown of what came before
         super().dispatch(choice)
 
+    def begin_anew(self) -> None:
+        self._drop()  # a verdict on what was held would show it
+        super().begin_anew()
+
     def on_token(self, data: bytes, now: float) -> None:
         self.on_pieces([Piece(data, content=True)])
 

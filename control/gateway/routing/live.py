@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from control.gateway.errors import Refusal
 from control.gateway.http1.client import Pool
 from control.gateway.http1.proof import Proof, Reply
 from control.gateway.limits import Limits
@@ -14,6 +15,7 @@ from control.gateway.routing.health import Health
 from control.gateway.routing.stalls import Oldest, Progress
 from control.gateway.wire import Ask
 from control.routes.snapshot import ReplicaInfo
+from control.states import Outcome
 
 _MARKS = 6  # one a second: longer than what an engine said is of use
 
@@ -27,6 +29,8 @@ class InFlight(Protocol):
     def is_at_engine(self) -> bool: ...
 
     def time_out(self, message: str) -> None: ...
+
+    def leave(self, refusal: Refusal, outcome: Outcome) -> None: ...
 
 
 class Live(Candidate):

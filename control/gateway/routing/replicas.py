@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from control.gateway import errors
 from control.gateway.admission.buckets import Buckets
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
@@ -15,9 +16,11 @@ from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady, Optio
 from control.gateway.waiting.pace import Mean, Pace
 from control.gateway.waiting.rules import Want
 from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
-from control.states import Priority, ReplicaState, RoutingPolicy
+from control.states import Outcome, Priority, ReplicaState, RoutingPolicy
 
 READY, UNHEALTHY = ReplicaState.READY, ReplicaState.UNHEALTHY
+DRAINING = ReplicaState.DRAINING
+_STOPPED = "The engine that was answering is being stopped."
 
 
 class LiveReplicas:
@@ -35,6 +38,7 @@ class LiveReplicas:
         self._limits = limits
         self._clock = clock
         self._live: dict[int, Live] = {}
+        self.draining: list[Live] = []
         self._ready: dict[str, list[Live]] = {}  # by deployment
         self._held_seconds: dict[str, Mean] = {}  # of a slot by a call, by deployment
         self._turns: dict[str, int] = {}  # of routes that go round
@@ -63,6 +67,7 @@ class LiveReplicas:
             if live.get(id_) is not gone:
                 gone.pool.close()
         self._live, self._ready = live, ready
+        self.draining = [one for one in live.values() if one.info.state == DRAINING]
         still = {info.deployment for info in replicas.replicas}
         self._held_seconds = {d: mean for d, mean in self._held_seconds.items() if d in still}
 
@@ -175,6 +180,13 @@ class LiveReplicas:
             live.pool.sweep(now)
             self.rotation.sweep(live, now)
             live.tempo.sweep(self._limits.interactive_token_seconds)
+
+    def leave_overdue(self, wall: float) -> None:
+        """What still runs on a replica that is stopped soon goes on elsewhere, or ends here."""
+        for live in self.draining:
+            if live.info.drain_by is not None and wall >= live.info.drain_by:
+                for attempt in tuple(live.attempts):
+                    attempt.leave(errors.Overloaded(_STOPPED, wait_seconds=1), Outcome.DRAINED)
 
     def close(self) -> None:
         self.rotation.close()
