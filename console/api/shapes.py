@@ -21,6 +21,8 @@ class ProjectShape(serializers.Serializer):
     name = serializers.CharField()
     limits = Named(child=serializers.IntegerField())
     budget = BudgetShape(allow_null=True)
+    devices_guaranteed = serializers.IntegerField()
+    devices_maximum = serializers.IntegerField(allow_null=True)
 
 
 class TenantShape(serializers.Serializer):
@@ -97,6 +99,19 @@ class StandingShape(serializers.Serializer):
     reason = serializers.CharField()
 
 
+class PlacementShape(serializers.Serializer):
+    share = serializers.CharField()
+    policy = serializers.CharField()
+    anti_affinity = serializers.CharField()
+    pool = serializers.CharField(help_text="Empty is any")
+    devices = serializers.ListField(child=serializers.CharField(), help_text="Empty is any")
+
+
+class ObjectiveShape(serializers.Serializer):
+    ttft_ms = serializers.IntegerField(allow_null=True)
+    tpot_ms = serializers.IntegerField(allow_null=True)
+
+
 class DeploymentShape(serializers.Serializer):
     name = serializers.CharField()
     model = serializers.CharField()
@@ -110,6 +125,12 @@ class DeploymentShape(serializers.Serializer):
     replicas_max = serializers.IntegerField()
     node = serializers.CharField()
     bucket = BucketShape(allow_null=True)
+    priority = serializers.CharField(source="placing.priority")
+    project = serializers.CharField(
+        source="placing.project", help_text="tenant/project; empty is none"
+    )
+    placement = PlacementShape(source="placing.placement")
+    objective = ObjectiveShape(source="placing.objective", allow_null=True)
     note = serializers.CharField()
     standing = StandingShape()
     created_at = serializers.DateTimeField()

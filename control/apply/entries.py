@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 
+from control.apply import placing
 from control.apply.fields import Fields, Findings
 from control.apply.route import bucket
 from control.apply.wanted import KeyEntry, VersionEntry
@@ -12,7 +13,14 @@ from control.fleet.rules import DeploymentWanted, deployment_problems
 from control.metering.rules import CostRateWanted, PriceWanted, cost_rate_wanted, price_wanted
 from control.states import Priority
 from control.tenancy import rules as tenancy
-from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
+from control.tenancy.rules import (
+    BudgetWanted,
+    DeviceQuota,
+    KeyWanted,
+    Limits,
+    ProjectWanted,
+    TenantWanted,
+)
 
 CLASSES = ("input", "cached_input", "output")
 RATES = ("hardware_per_hour", "power_watts", "power_per_kwh", "pue", "engineering_per_hour")
@@ -40,6 +48,7 @@ def project(fields: Fields, findings: Findings, owner: str) -> ProjectWanted:
         name=fields.required("name"),
         limits=_limits(fields),
         budget=_budget(fields, findings),
+        devices=_devices(fields),
     )
     fields.end()
     findings.add_all(fields.path, tenancy.project_problems(wanted))
@@ -65,6 +74,13 @@ def key(fields: Fields, findings: Findings, owner: str) -> KeyEntry:
     fields.end()
     findings.add_all(fields.path, tenancy.key_problems(wanted))
     return entry
+
+
+def _devices(fields: Fields) -> DeviceQuota:
+    inner = fields.mapping("devices")
+    quota = DeviceQuota(inner.whole("guaranteed", 0), inner.whole("maximum"))
+    inner.end()
+    return quota
 
 
 def _limits(fields: Fields) -> Limits:
@@ -146,6 +162,7 @@ def deployment(fields: Fields, findings: Findings) -> DeploymentWanted:
         replicas_max=inner.whole("max", max(least, 1)),
         node=fields.text("node", ""),
         bucket=bucket(fields),
+        **placing.members(fields),
     )
     inner.end()
     fields.end()

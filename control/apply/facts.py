@@ -9,6 +9,7 @@ from django.db.models import Count, Q
 from control.apply.plan import Seen, Stored
 from control.catalog.rules import EngineWanted, VersionWanted
 from control.checks import Bucket
+from control.fleet.placing import placing_of
 from control.fleet.rules import DeploymentWanted
 from control.metering.rules import CostRateWanted, PriceWanted
 from control.models import (
@@ -30,7 +31,14 @@ from control.models.sealing import digest_of, opened
 from control.routes import stored
 from control.routes.wanted import TargetWanted
 from control.states import REPLICA_LIVE, DeploymentState, KeyState
-from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
+from control.tenancy.rules import (
+    BudgetWanted,
+    DeviceQuota,
+    KeyWanted,
+    Limits,
+    ProjectWanted,
+    TenantWanted,
+)
 
 UNREADABLE = "sealed under another WEIR_SECRET"  # no key is this: the file's is stored anew
 
@@ -54,7 +62,8 @@ def _tenancy() -> Iterator[tuple[str, Seen]]:
     for row in Project.objects.select_related("tenant"):
         scope = ("project", row.pk)
         own = {"limits": limits.get(scope, none), "budget": budgets.get(scope)}
-        wanted = ProjectWanted(row.tenant.name, row.name, **own)
+        devices = DeviceQuota(row.devices_guaranteed, row.devices_maximum)
+        wanted = ProjectWanted(row.tenant.name, row.name, devices=devices, **own)
         aside = row.archived_at or row.tenant.archived_at
         yield f"project {row}", Seen(wanted, archived=aside is not None)
     for row in Key.objects.filter(state=KeyState.ACTIVE).select_related("tenant", "project"):
@@ -106,7 +115,8 @@ def _catalog() -> Iterator[tuple[str, Seen]]:
 
 def _deployments() -> Iterator[tuple[str, Seen]]:
     living = Count("replicas", filter=Q(replicas__state__in=REPLICA_LIVE))
-    for row in Deployment.objects.select_related("version__model").annotate(living=living):
+    rows = Deployment.objects.select_related("version__model", "project__tenant")
+    for row in rows.annotate(living=living):
         wanted = DeploymentWanted(
             row.name,
             row.version.model.name,
@@ -115,6 +125,7 @@ def _deployments() -> Iterator[tuple[str, Seen]]:
             row.replicas_max,
             row.node,
             Bucket(**row.bucket) if row.bucket else None,
+            **vars(placing_of(row)),
         )
         yield (
             f"deployment {row.name}",

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+from control.apply import placing
 from control.apply.plan import Change
 from control.catalog.rules import VersionWanted
 from control.checks import Bucket
@@ -34,7 +35,11 @@ def _tenant(wanted: TenantWanted) -> dict:
 
 
 def _project(wanted: ProjectWanted) -> dict:
-    return _ceilings(wanted.limits, wanted.budget)
+    return {
+        "devices.guaranteed": wanted.devices.guaranteed or None,
+        "devices.maximum": wanted.devices.maximum,
+        **_ceilings(wanted.limits, wanted.budget),
+    }
 
 
 def _key(wanted: KeyWanted) -> dict:
@@ -72,6 +77,7 @@ def _deployment(wanted: DeploymentWanted) -> dict:
         "replicas.max": wanted.replicas_max,
         "node": wanted.node,
         "bucket": wanted.bucket and _named(wanted.bucket),
+        **placing.flat(wanted),
     }
 
 

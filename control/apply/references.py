@@ -62,7 +62,16 @@ def _of_deployments(service: Service, known: _Known, stored: Stored) -> Iterator
         seen = stored.get("version", name)
         content = contents.get(name) or seen.wanted
         yield from _of_external(path, wanted, content)
+        if wanted.project:
+            yield from _told(f"{path}.project", _no_project(wanted.project, known))
         yield from _told(f"{path}.model", _still_serving(wanted, stored))
+
+
+def _no_project(name: str, known: _Known) -> str:
+    """Every tenant has the project `default`, also one that the file is about to make."""
+    tenant, _, project = name.partition("/")
+    kind = "tenant" if project == DEFAULT_PROJECT else "project"
+    return known.missing(kind, tenant if kind == "tenant" else name)
 
 
 def _of_external(path: str, wanted: DeploymentWanted, content: VersionWanted) -> list[Problem]:

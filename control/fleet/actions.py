@@ -10,9 +10,10 @@ from django.db.models import Exists, OuterRef
 from control import checks
 from control.fleet import rules
 from control.fleet.rules import DeploymentWanted
-from control.models import Deployment, Node, Replica, SnapshotPart, Version
+from control.models import Deployment, Node, Project, Replica, SnapshotPart, Version
 from control.models.audit import record
 from control.placement import actions as placement
+from control.placement import wanted as placing
 from control.states import (
     DEPLOYMENT_MOVES,
     REPLICA_LIVE,
@@ -37,6 +38,7 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         _refuse_other_model(stored, version)
         deployment.version, deployment.node = version, wanted.node
         deployment.bucket = asdict(wanted.bucket) if wanted.bucket else None
+        _placing(deployment, wanted)
         _count(deployment, wanted.replicas_min, wanted.replicas_max, fresh=not _active(stored))
         deployment.state = DeploymentState.ACTIVE
         if before == _facts(deployment):
@@ -146,6 +148,25 @@ def _count(deployment: Deployment, least: int, most: int, fresh: bool = False) -
     deployment.replicas_wanted = rules.count_wanted(now, least, most)
 
 
+def _placing(deployment: Deployment, wanted: DeploymentWanted) -> None:
+    deployment.priority, deployment.project = wanted.priority, _project(wanted.project)
+    deployment.placement = placing.named(wanted.placement)
+    deployment.objective = placing.named(wanted.objective) or None
+
+
+def _project(name: str) -> Project | None:
+    if not name:
+        return None
+    tenant, _, project = name.partition("/")
+    found = Project.objects.filter(
+        tenant__name=tenant, name=project, archived_at=None, tenant__archived_at=None
+    )
+    row = found.select_related("tenant").first()
+    if row is None:
+        raise checks.refuse("project", f"there is no project {name!r}")
+    return row
+
+
 def _active(stored: Deployment | None) -> bool:
     return stored is not None and stored.state == DeploymentState.ACTIVE
 
@@ -198,5 +219,9 @@ def _facts(deployment: Deployment) -> dict:
         "wanted": deployment.replicas_wanted,
         "node": deployment.node,
         "bucket": deployment.bucket,
+        "priority": str(deployment.priority),
+        "project": str(deployment.project) if deployment.project else "",
+        "placement": deployment.placement,
+        "objective": deployment.objective,
         "state": deployment.state,
     }

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db.models import F, Q, Window
 from django.db.models.functions import RowNumber
 
+from control.fleet.placing import Placing, placing_of
 from control.models import Deployment, Replica, Reservation, StateChange
 from control.states import (
     REPLICA_BEFORE_READY,
@@ -74,6 +75,7 @@ class DeploymentFacts:
     replicas_max: int
     node: str
     bucket: dict[str, float] | None
+    placing: Placing
     note: str
     launch_after: datetime | None
     created_at: datetime
@@ -127,7 +129,7 @@ def standing(deployment: DeploymentFacts) -> Standing:
 def deployments(
     *, name: str | None = None, archived: bool = False, first: int = 0, count: int = ROWS_MAX
 ) -> list[DeploymentFacts]:
-    rows = Deployment.objects.select_related("version__model").order_by("name")
+    rows = Deployment.objects.select_related("version__model", "project__tenant").order_by("name")
     if name is not None:
         rows = rows.filter(name=name)
     if not archived:
@@ -221,6 +223,7 @@ def _deployment(row: Deployment, replicas: tuple[ReplicaFacts, ...]) -> Deployme
         replicas_max=row.replicas_max,
         node=row.node,
         bucket=row.bucket,
+        placing=placing_of(row),
         note=row.note,
         launch_after=row.launch_after,
         created_at=row.created_at,

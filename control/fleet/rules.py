@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from control import checks
 from control.checks import Bucket, Problem
+from control.placement import wanted as placing
+from control.placement.wanted import Objective, PlacementWanted
+from control.states import Priority
 
 REPLICAS_MAX = 1000
 
@@ -19,6 +22,10 @@ class DeploymentWanted:
     replicas_max: int = 1
     node: str = ""
     bucket: Bucket | None = None
+    priority: str = Priority.STANDARD
+    project: str = ""  # tenant/project in whose device quota its replicas count
+    placement: PlacementWanted = PlacementWanted()
+    objective: Objective | None = None
 
 
 def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
@@ -29,7 +36,18 @@ def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
         *count_problems(wanted.replicas_min, wanted.replicas_max),
         *(checks.name("node", wanted.node) if wanted.node else []),
         *checks.bucket("bucket", wanted.bucket),
+        *checks.one_of("priority", wanted.priority, Priority),
+        *(_project_problems(wanted.project) if wanted.project else []),
+        *placing.problems("placement", wanted.placement),
+        *placing.objective_problems("objective", wanted.objective),
     ]
+
+
+def _project_problems(name: str) -> list[Problem]:
+    tenant, slash, project = name.partition("/")
+    if not slash:
+        return [Problem("project", f"{name!r} names no tenant: write tenant/project")]
+    return [*checks.name("project", tenant), *checks.name("project", project)]
 
 
 def count_problems(least: int, most: int) -> list[Problem]:
@@ -49,6 +67,8 @@ def external_problems(wanted: DeploymentWanted) -> list[Problem]:
         problems.append(Problem("replicas.max", "an external engine has one replica"))
     if wanted.node:
         problems.append(Problem("node", "an external engine is on no node: leave it out"))
+    if wanted.placement != PlacementWanted():
+        problems.append(Problem("placement", "an external engine is not placed: leave it out"))
     return problems
 
 

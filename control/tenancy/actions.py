@@ -1,6 +1,7 @@
 """Changes to tenants, projects and keys: one short transaction each, audited."""
 
 import secrets
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
@@ -12,7 +13,7 @@ from control.models.audit import record
 from control.models.sealing import derived, digest_of
 from control.states import KEY_MOVES, KeyState, Part
 from control.tenancy import rules
-from control.tenancy.ceilings import write_budget, write_quota
+from control.tenancy.ceilings import write_budget, write_devices, write_quota
 from control.tenancy.rules import (
     DEFAULT_PROJECT,
     OPERATORS,
@@ -64,9 +65,11 @@ def save_project(wanted: ProjectWanted, *, by: str, reason: str, at: datetime) -
         ceilings = [
             write_quota(wanted.limits, project=project),
             write_budget(wanted.budget, at=at, project=project),
+            write_devices(wanted.devices, project),
         ]
         if made or restored or any(ceilings):
             after = {"limits": wanted.limits.named, "budget": str(wanted.budget)}
+            after["devices"] = asdict(wanted.devices)
             _note("save project", str(project), by, reason, at, None, after)
     return project
 

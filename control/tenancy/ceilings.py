@@ -4,8 +4,8 @@ from dataclasses import asdict, fields
 from datetime import datetime
 
 from control.metering import budgets
-from control.models import Budget, Quota
-from control.tenancy.rules import BudgetWanted, Limits
+from control.models import Budget, Project, Quota
+from control.tenancy.rules import BudgetWanted, DeviceQuota, Limits
 
 
 def write_quota(limits: Limits, **owner) -> bool:
@@ -34,4 +34,13 @@ def write_budget(budget: BudgetWanted | None, *, at: datetime, **owner) -> bool:
         stored.delete()
     written, _ = Budget.objects.update_or_create(**owner, defaults=wanted)
     budgets.amend(written, at)
+    return True
+
+
+def write_devices(quota: DeviceQuota, project: Project) -> bool:
+    """True if it changed."""
+    columns = {f"devices_{name}": value for name, value in asdict(quota).items()}
+    if columns == {name: getattr(project, name) for name in columns}:
+        return False
+    Project.objects.filter(pk=project.pk).update(**columns)
     return True

@@ -26,6 +26,8 @@ class ProjectFacts:
     name: str
     limits: tuple[tuple[str, int], ...]
     budget: BudgetFacts | None
+    devices_guaranteed: int = 0
+    devices_maximum: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def tenants(
                     name=project.name,
                     limits=limits.get(("project", project.pk), ()),
                     budget=budgets.get(("project", project.pk)),
+                    devices_guaranteed=project.devices_guaranteed,
+                    devices_maximum=project.devices_maximum,
                 )
                 for project in projects[tenant.pk]
             ),

@@ -25,6 +25,7 @@ ENDPOINTS = (  # as the gateway names them
 )
 LIMIT_MAX = 2**31 - 1
 TOKEN_LIMIT_MAX = 10**15
+DEVICES_MAX = 1_000_000
 PERIODS = ("month", "day")
 DEFAULT_PROJECT = "default"
 OPERATORS = "operators"  # the platform's own tenant: the playground's calls are its calls
@@ -85,11 +86,20 @@ class TenantWanted:
 
 
 @dataclass(frozen=True)
+class DeviceQuota:
+    """How many devices the deployments of a project may count on, and may hold at most."""
+
+    guaranteed: int = 0
+    maximum: int | None = None  # None is no limit
+
+
+@dataclass(frozen=True)
 class ProjectWanted:
     tenant: str
     name: str
     limits: Limits = Limits()
     budget: BudgetWanted | None = None
+    devices: DeviceQuota = DeviceQuota()
 
 
 @dataclass(frozen=True)
@@ -134,7 +144,19 @@ def project_problems(wanted: ProjectWanted) -> list[Problem]:
         *checks.name("name", wanted.name),
         *limit_problems("limits", wanted.limits),
         *budget_problems("budget", wanted.budget),
+        *_device_problems("devices", wanted.devices),
     ]
+
+
+def _device_problems(field: str, quota: DeviceQuota) -> list[Problem]:
+    found = [
+        *checks.whole(f"{field}.guaranteed", quota.guaranteed, 0, DEVICES_MAX),
+        *checks.whole(f"{field}.maximum", quota.maximum, 0, DEVICES_MAX),
+    ]
+    if not found and quota.maximum is not None and quota.maximum < quota.guaranteed:
+        what = f"{quota.maximum} is below {field}.guaranteed, {quota.guaranteed}"
+        found.append(Problem(f"{field}.maximum", what))
+    return found
 
 
 def key_problems(wanted: KeyWanted) -> list[Problem]:

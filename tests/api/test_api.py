@@ -79,7 +79,8 @@ def test_a_tenant_is_made_read_changed_and_archived(api):
         "period": "month",
         "tokens": None,
     }
-    assert made["projects"] == [{"name": "default", "limits": {}, "budget": None}]
+    devices = {"devices_guaranteed": 0, "devices_maximum": None}
+    assert made["projects"] == [{"name": "default", "limits": {}, "budget": None} | devices]
     whole = api.put("/api/tenants/acme/", {}, format="json").json()
     assert (whole["priority"], whole["limits"], whole["budget"]) == ("standard", {}, None)
     assert api.delete("/api/tenants/acme/").status_code == 204

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from control.fleet.facts import DeploymentFacts, ReplicaFacts, Standing, standing
+from control.fleet.placing import Placing
+from control.placement.wanted import PlacementWanted
 
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -45,6 +47,7 @@ def a_deployment(*replicas: ReplicaFacts, wanted=1, state="active", note="") -> 
         replicas_max=wanted,
         node="",
         bucket=None,
+        placing=Placing("standard", "", PlacementWanted(), None),
         note=note,
         launch_after=None,
         created_at=AT,

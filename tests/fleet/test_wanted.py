@@ -42,6 +42,8 @@ def test_how_many_are_wanted(now, least, most, wanted):
         (DeploymentWanted("d", "m", "v1", 3, 2), ["replicas.max"]),
         (DeploymentWanted("d", "m", "v1", -1, 1001), ["replicas.min", "replicas.max"]),
         (DeploymentWanted("d", "m", "v1", node="a b"), ["node"]),
+        (DeploymentWanted("d", "m", "v1", priority="p"), ["priority"]),
+        (DeploymentWanted("d", "m", "v1", project="a/b c"), ["project"]),
     ],
 )
 def test_a_deployment(wanted, fields):
