@@ -1,21 +1,17 @@
 """Devices of this host: cards through NVML, or the memory of a host that has none."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import psutil
 import pynvml
 
-from engines import host
-from engines.spec import GpuReading
+from engines import host, nvml, topology
+from engines.nvml import Cards, without_values
+from engines.spec import DeviceLink, GpuReading
+from engines.xids import Events
 
 READ_WAIT_SECONDS = 5.0
-_T = TypeVar("_T")
-# No library or no driver: this host has no card. Any other error is a card we cannot see.
-_NO_CARDS = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
-_UNSUPPORTED = (pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
 
 
 @dataclass
@@ -23,7 +19,11 @@ class Reader:
     """Reads again and again; remembers what it saw, for when the driver stops answering."""
 
     wait_seconds: float = READ_WAIT_SECONDS
-    _known: dict[int, GpuReading] = field(default_factory=dict)
+    _known: dict[str, GpuReading] = field(default_factory=dict)  # by uuid, as last read
+    _cards: Cards = field(default_factory=Cards)
+    _events: Events = field(default_factory=Events)
+    _links: dict[str, tuple[DeviceLink, ...]] = field(default_factory=dict)
+    _driver: str = ""
     _initialised: bool = False
     _cpu_read_before: bool = False
     _hanging: threading.Thread | None = None
@@ -44,31 +44,78 @@ class Reader:
     def _read(self) -> list[GpuReading]:
         try:
             if not self._initialised:
-                pynvml.nvmlInit()
-                self._initialised = True
+                self._begin()
             count = pynvml.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
             return self._without_driver(error)
-        readings = [self._read_card(index) for index in range(count)]
-        return readings or [self._read_cpu()]
+        readings, broken = self._read_cards(count)
+        if not readings and not broken:
+            return [self._read_cpu()]
+        self._remember(readings)
+        return sorted([*readings, *broken], key=lambda reading: reading.index)
+
+    def _begin(self) -> None:
+        pynvml.nvmlInit()
+        self._initialised = True
+        self._driver = nvml.value(pynvml.nvmlSystemGetDriverVersion) or ""
+
+    def _read_cards(self, count: int) -> tuple[list[GpuReading], list[GpuReading]]:
+        """One lost card says so and hides no other."""
+        readings: list[GpuReading] = []
+        errors: dict[int, pynvml.NVMLError] = {}
+        for index in range(count):
+            try:
+                readings += self._cards.read(index)
+            except pynvml.NVMLError as error:
+                errors[index] = error
+        readings = self._joined(readings)
+        broken: list[GpuReading] = []
+        for index, error in errors.items():
+            broken += self._broken(index, error, {one.uuid for one in [*readings, *broken]})
+        return readings, broken
+
+    def _joined(self, readings: list[GpuReading]) -> list[GpuReading]:
+        """With what is told of all cards at once: their links, and their critical errors."""
+        told = self._events.told(self._cards)
+        if told or self._links.keys() != self._cards.handles.keys():
+            self._links = topology.links(self._cards.handles)
+        return [
+            replace(
+                reading,
+                driver=self._driver,
+                links=self._links.get(reading.uuid, ()),
+                xids=told.get(reading.uuid, ()),
+            )
+            for reading in readings
+        ]
+
+    def _remember(self, readings: list[GpuReading]) -> None:
+        """What answered at an index before is no longer there: moved, or made into slices."""
+        read = {reading.index for reading in readings}
+        kept = {uuid: card for uuid, card in self._known.items() if card.index not in read}
+        self._known = kept | {one.uuid: replace(one, xids=()) for one in readings}
+
+    def _broken(self, index: int, error: pynvml.NVMLError, read: set[str]) -> list[GpuReading]:
+        """What was read at that index before, unless it now answers at another."""
+        lost = nvml.is_lost(error)
+        missing = [
+            card for card in self._known.values() if card.uuid not in read and card.index == index
+        ]
+        return [
+            without_values(card, f"NVML: {error}", lost=lost)
+            for card in missing or [nvml.unreadable(index)]
+        ]
 
     def _without_driver(self, error: pynvml.NVMLError) -> list[GpuReading]:
         if self._initialised:
             # The next reading starts anew; a driver that was updated answers only then.
             self._initialised = False
-            _value(pynvml.nvmlShutdown)
+            self._cards.forget()
+            self._events.forget()
+            nvml.value(pynvml.nvmlShutdown)
         if self._known:
             return self._stale(f"NVML: {error}")
-        return [self._read_cpu("" if error.value in _NO_CARDS else f"NVML: {error}")]
-
-    def _read_card(self, index: int) -> GpuReading:
-        """One lost card says so and hides no other."""
-        try:
-            reading = _read_card(index)
-        except pynvml.NVMLError as error:
-            return _without_values(self._known.get(index) or _unknown(index), f"NVML: {error}")
-        self._known[index] = reading
-        return reading
+        return [self._read_cpu("" if error.value in nvml.NO_CARDS else f"NVML: {error}")]
 
     def _read_cpu(self, error: str = "") -> GpuReading:
         total, free = host.memory_bytes()
@@ -93,7 +140,8 @@ class Reader:
         """The last inventory, so that nobody takes a silent driver for a host without cards."""
         if not self._known:
             return [self._read_cpu(error)]
-        return [_without_values(card, error) for _, card in sorted(self._known.items())]
+        known = sorted(self._known.values(), key=lambda card: (card.index, card.uuid))
+        return [without_values(card, error) for card in known]
 
 
 _reader = Reader()
@@ -101,64 +149,3 @@ _reader = Reader()
 
 def read() -> list[GpuReading]:
     return _reader.read()
-
-
-def _read_card(index: int) -> GpuReading:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    uuid = pynvml.nvmlDeviceGetUUID(handle)
-    memory = _value(pynvml.nvmlDeviceGetMemoryInfo, handle)
-    utilisation = _value(pynvml.nvmlDeviceGetUtilizationRates, handle)
-    power = _value(pynvml.nvmlDeviceGetPowerUsage, handle)
-    temperature = _value(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU)
-    processes = _value(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
-    # A card that shares the memory of its host has none of its own to tell of.
-    total, free = (memory.total, memory.free) if memory else host.memory_bytes()
-    return GpuReading(
-        uuid=uuid,
-        index=index,
-        kind="gpu",
-        name=_value(pynvml.nvmlDeviceGetName, handle) or "unnamed card",
-        memory_total_bytes=total,
-        memory_free_bytes=free,
-        utilisation_ratio=None if utilisation is None else utilisation.gpu / 100,
-        power_watts=None if power is None else power / 1000,
-        temperature_celsius=None if temperature is None else float(temperature),
-        processes=tuple((one.pid, one.usedGpuMemory) for one in processes),
-        unified_memory=memory is None,
-    )
-
-
-def _value(ask: Callable[..., _T], *arguments: object) -> _T | None:
-    """None where this card or driver cannot say it; other errors are the card's."""
-    try:
-        return ask(*arguments)
-    except pynvml.NVMLError as error:
-        if error.value in _UNSUPPORTED:
-            return None
-        raise
-
-
-def _without_values(card: GpuReading, error: str) -> GpuReading:
-    return replace(
-        card,
-        memory_free_bytes=None,
-        utilisation_ratio=None,
-        power_watts=None,
-        temperature_celsius=None,
-        processes=(),
-        error=error,
-    )
-
-
-def _unknown(index: int) -> GpuReading:
-    return GpuReading(
-        uuid=f"gpu-at-{index}",
-        index=index,
-        kind="gpu",
-        name="unreadable card",
-        memory_total_bytes=0,
-        memory_free_bytes=None,
-        utilisation_ratio=None,
-        power_watts=None,
-        temperature_celsius=None,
-    )

@@ -79,4 +79,5 @@ def _reclaimable(folder: Path) -> int:
     except OSError:
         return 0
     stats = dict(line.split(" ", 1) for line in lines if " " in line)
-    return int(stats.get("inactive_file", 0))
+    # Version 1 counts a group and those below it apart; its usage is of all of them.
+    return int(stats.get("total_inactive_file", stats.get("inactive_file", 0)))

@@ -44,6 +44,16 @@ def card(index: int, **changes: Any) -> dict[str, Any]:
     return {f"gpu.{index}.{name}": value for name, value in members.items() if value is not None}
 
 
+def slices(index: int, members: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Lines of a card in MIG mode: number of the slice → what differs from the usual."""
+    lines: dict[str, Any] = {f"gpu.{index}.mig": 1}
+    for number, changes in members.items():
+        usual = {"uuid": f"MIG-{index}-{number}", "name": "MIG 1g.18gb", "memory_total": 19 << 30}
+        its = {f"gpu.{index}.mig.{number}.{name}": it for name, it in (usual | changes).items()}
+        lines |= its
+    return lines
+
+
 def write_state(path: Path, **lines: Any) -> None:
     """Replaced in one step: the library reads it at any moment."""
     fresh = path.with_suffix(".fresh")
