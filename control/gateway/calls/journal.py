@@ -58,7 +58,7 @@ class Journal:
         self._received_at = request.received_at
         self.started_at = shared.clock.wall()
         self._noted: chunks.Usage | None = None
-        self._is_open = False
+        self._is_open = self._is_opening = False
 
     def traceparent(self, attempt: int) -> bytes:
         """For the engine, which does not hear of the caller's own trace."""
@@ -66,10 +66,20 @@ class Journal:
         return trace_context.traceparent(self._call_id, span, sampled=self._is_sampled).encode()
 
     def opened(self, attempt: Attempt, on_written: OnWritten) -> None:
-        """Once, at the first attempt; `on_written` is told at the end of the turn."""
+        """Once, at the first attempt; `on_written` is told at the end of the turn.
+
+        Of attempts in that turn it is told once, and is to send what is the last one then.
+        """
         if self._is_open:
             return on_written(True)
-        self._is_open = True
+        if self._is_opening:
+            return None
+        self._is_opening = True
+
+        def written(good: bool) -> None:
+            self._is_open, self._is_opening = good, False
+            on_written(good)
+
         identity, info = self._identity, attempt.live.info
         record = spool.Open(
             call_id=self._call_id,
@@ -85,7 +95,7 @@ class Journal:
             started_at=self.started_at,
             input_estimate=self._ask.input_estimate,
         )
-        return self._shared.outbox.add(record, on_written)
+        return self._shared.outbox.add(record, written)
 
     def progressed(self, attempt: Attempt) -> None:
         usage = attempt.reader.usage() if attempt.reader else None

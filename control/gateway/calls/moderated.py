@@ -1,5 +1,7 @@
 """A call whose route has a judge: of what is asked, of what is answered, or of both."""
 
+import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from control.gateway import errors
@@ -12,6 +14,8 @@ from control.gateway.streams import chunks
 from control.gateway.streams.relay import Piece
 from control.gateway.streams.sse import Splitter
 from control.states import Outcome
+
+log = logging.getLogger(__name__)
 
 UNJUDGED = "unjudged"  # the flag of a call whose judge did not answer
 
@@ -174,17 +178,27 @@ class ModeratedCall(Call):
         super().on_pieces(ending)
         self._finish(Outcome.COMPLETE)
 
-    def _judge(self, stage: str, texts: list[str], then) -> None:
+    def _judge(self, stage: str, texts: list[str], then: Callable[[Verdict], None]) -> None:
         def on_verdict(verdict: Verdict) -> None:
             self._question = None
             self._shared.tally.add("moderations_total", stage=stage, verdict=verdict)
             if not self.ended:
-                then(verdict)
+                self._guarded(then, verdict)
 
         body = moderation.question(self._route.name, self.id, stage, texts)
         self._question = self._shared.judges.ask(self._rules, body, on_verdict)
         if self._question is None:
             on_verdict(Verdict.UNKNOWN)
+
+    def _guarded(self, then: Callable[[Verdict], None], verdict: Verdict) -> None:
+        """Nobody else would end a call that fails on its verdict."""
+        try:
+            return then(verdict)
+        except Exception:
+            log.exception("call %s failed on its verdict", self.id)
+        if self._attempt:
+            self._attempt.abort()
+        return self.refuse(errors.InternalError("The gateway failed on this request."))
 
     def _stays_unjudged(self, verdict: Verdict) -> bool:
         """Whether that is the call's end; if not, it goes on with a mark."""
