@@ -44,7 +44,7 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         if before == _facts(deployment):
             return deployment
         # Someone changed their mind: with this instant behind a failure, it is tried again now.
-        deployment.launch_after, deployment.note = at, ""
+        deployment.launch_after, deployment.note, deployment.hindrance = at, "", ""
         deployment.save()
         change = (before, _facts(deployment))
         record("save deployment", wanted.name, by=by, reason=reason, at=at, change=change)

@@ -48,6 +48,7 @@ class Limits:
     cold_start_seconds: float = 300  # for a model that loads, where the route says nothing
     cold_start_whole_seconds: float = 55  # of those, a call that is not streamed
     loading_retry_seconds: float = 5
+    hindered_retry_seconds: float = 30  # for a model that cannot start, nobody knows until when
     counters_seconds: float = 0.5  # an answer of the shared counters
     lease_seconds: float = 10
     lease_bundles: int = 4096  # sets of limits whose leases are remembered

@@ -57,6 +57,8 @@ class Gateway:
             scope.id: rules.checks_of(scope.id, scope.limits)
             for scope in identities.scopes.values()
         }
+        if self.shared.starts.know(routes.deployments.values()):
+            self.shared.waiting.reconsider()
         self.shared.buckets.know(routes)
         self.shared.judges.know(routes)
         self.shared.money.know(identities.scopes.values())

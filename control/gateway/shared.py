@@ -24,6 +24,7 @@ from control.gateway.routing.telemetry import Telemetry
 from control.gateway.tracing import Room
 from control.gateway.waiting.elsewhere import Elsewhere
 from control.gateway.waiting.queue import Waiting
+from control.gateway.waiting.starts import Starts
 from control.metering.spool import Record, Refused
 from control.models.sealing import derived
 from control.routes.snapshot import Identity
@@ -59,6 +60,7 @@ class Shared:
     slots: SlotLeases
     elsewhere: Elsewhere
     waiting: Waiting
+    starts: Starts
     buckets: Buckets
     strangers: Strangers
     personal: Personal
@@ -128,6 +130,7 @@ def shared(
         slots=slots,
         elsewhere=Elsewhere(counters.valkey, waiting, processes=processes, limits=limits),
         waiting=waiting,
+        starts=Starts(clock.wall),
         tally=tally,
         buckets=buckets,
         strangers=_strangers(processes, limits, clock),

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from control.fleet import orders
-from control.models import Deployment, IllegalMove, Node, Replica
+from control.models import Deployment, IllegalMove, Node, Replica, SnapshotPart
 from control.placement import actions as placement
 from control.reconcile.world import (
     Action,
@@ -21,7 +21,7 @@ from control.reconcile.world import (
     Start,
     Stop,
 )
-from control.states import DeploymentState, ReplicaState
+from control.states import DeploymentState, Part, ReplicaState
 
 
 def carry_out(action: Action, *, by: str, at: datetime) -> bool:
@@ -32,11 +32,9 @@ def carry_out(action: Action, *, by: str, at: datetime) -> bool:
         case MoveNode():
             return _move_node(action, at=at)
         case BackOff():
-            rows = Deployment.objects.filter(pk=action.deployment_id)
-            return bool(rows.update(launch_after=action.launch_after, note=action.note))
+            return _write(action, launch_after=action.launch_after)
         case Note():
-            rows = Deployment.objects.filter(pk=action.deployment_id)
-            return bool(rows.update(note=action.note))
+            return _write(action)
         case Drain() | Stop() | Fail() | Lose():
             return _move_replica(action, by=by, at=at)
         case _:
@@ -58,10 +56,24 @@ def start(action: Start, *, by: str, at: datetime) -> bool:
                 state_at=at,
             )
             _place(replica, action, by=by, at=at)
-            if deployment.note:
-                Deployment.objects.filter(pk=deployment.pk).update(note="")
+            if deployment.note or deployment.hindrance:
+                _write(Note(deployment.pk, ""))
     except IntegrityError:
         return False
+    return True
+
+
+def _write(action: BackOff | Note, **more: datetime) -> bool:
+    """Gateways hear of a hindrance, and of its end: calls wait for this deployment."""
+    with transaction.atomic():
+        row = Deployment.objects.select_for_update().filter(pk=action.deployment_id).first()
+        if row is None:
+            return False
+        told = (row.hindrance, row.hindrance_cause)
+        if told != (action.hindrance, action.cause) or (action.hindrance and more):
+            SnapshotPart.raise_version(Part.ROUTES)
+        hindrance = {"hindrance": action.hindrance, "hindrance_cause": action.cause}
+        Deployment.objects.filter(pk=row.pk).update(note=action.note, **hindrance, **more)
     return True
 
 

@@ -10,7 +10,7 @@ from django.db.models.functions import RowNumber
 from control.models import Deployment, Node, Replica
 from control.placement import facts as placement
 from control.reconcile.world import DeploymentFacts, Ended, Heartbeat, ReplicaFacts, World
-from control.states import REPLICA_FINAL, DeploymentState, NodeState, ReplicaState
+from control.states import REPLICA_FINAL, DeploymentState, Hindrance, NodeState, ReplicaState
 
 ENDED_READ = 16  # enough for every back-off to have reached its limit
 
@@ -26,7 +26,9 @@ def world(at: datetime) -> World:
     live, ended = _live(), _ended()
     rows = (
         Deployment.objects.filter(
-            Q(pk__in=[*live]) | Q(state=DeploymentState.ACTIVE, replicas_wanted__gt=0) | ~Q(note="")
+            Q(pk__in=[*live])
+            | Q(state=DeploymentState.ACTIVE, replicas_wanted__gt=0)
+            | ~Q(note="", hindrance="")
         )
         .select_related("version__model", "version__measure")
         .annotate(generation=Max("replicas__generation"))
@@ -74,6 +76,7 @@ def _deployment(row: Deployment, live: list[Replica], ended: list[Replica]) -> D
         wanted=row.replicas_wanted,
         need=need,
         note=row.note,
+        hindrance=Hindrance(row.hindrance),
         launch_after=row.launch_after,
         generation=row.generation or 0,
         replicas=tuple(_replica(replica) for replica in live),

@@ -21,7 +21,7 @@ from control.reconcile.world import (
     Stop,
     World,
 )
-from control.states import DeploymentState, NodeState, ReplicaState
+from control.states import DeploymentState, Hindrance, NodeState, ReplicaState
 
 PROBES_GOOD = 2
 PROBES_BAD = 3
@@ -166,7 +166,7 @@ def _missing(deployment: DeploymentFacts, nodes: list[NodeFacts], world: World) 
         return None  # its note is what the operator said
     if len(current) >= _wanted(deployment):
         return _note(deployment, "")
-    if held := _held_back(deployment, world):
+    if held := _held_back(deployment, world, is_served=bool(current or old)):
         return held.action
     generation = deployment.generation + 1
     if deployment.need is None:
@@ -179,7 +179,9 @@ def _missing(deployment: DeploymentFacts, nodes: list[NodeFacts], world: World) 
             draining = any(r.state is ReplicaState.DRAINING for r in deployment.replicas)
             if old and not draining:
                 return Drain(old[0].id, f"makes room for the wanted version: {unplaced}")
-            return _note(deployment, f"waits for a place: {unplaced}")
+            is_coming = current or old or world.makes_room
+            hindrance = Hindrance.NONE if is_coming else Hindrance.UNPLACED
+            return _note(deployment, f"waits for a place: {unplaced}", hindrance)
 
 
 @dataclass(frozen=True)
@@ -189,26 +191,38 @@ class _Held:
     action: Action | None
 
 
-def _held_back(deployment: DeploymentFacts, world: World) -> _Held | None:
+def _held_back(deployment: DeploymentFacts, world: World, *, is_served: bool) -> _Held | None:
     """Back-off after failures in a row. A `launch_after` behind the failure settles it."""
     row = failures(deployment, world.at, world.policy)
     if not row:
         return None
     last = row[0]
+    back_off = Hindrance.NONE if is_served else Hindrance.BACK_OFF
     what = f"{last.cause or 'failed'}: {last.reason}"
     if deployment.launch_after is not None and deployment.launch_after > last.ended_at:
-        return _Held(None) if world.at < deployment.launch_after else None
+        if world.at >= deployment.launch_after:
+            return None
+        return _Held(_note(deployment, deployment.note, back_off, last.cause))
     if not last.retry:
-        return _Held(_note(deployment, f"not tried again, it would fail the same way. {what}"))
+        given_up = Hindrance.NONE if is_served else Hindrance.GIVEN_UP
+        text = f"not tried again, it would fail the same way. {what}"
+        return _Held(_note(deployment, text, given_up, last.cause))
     delay = backoff_seconds(len(row), deployment.id, world.policy)
     due = last.ended_at + timedelta(seconds=delay)
     kind = "crash loop: " if len(row) >= world.policy.crash_loop_failures else ""
     note = f"{kind}failed {len(row)} times in a row, next try at {due:%H:%M:%S} UTC. {what}"
-    return _Held(BackOff(deployment.id, due, note))
+    return _Held(BackOff(deployment.id, due, note, back_off, last.cause))
 
 
-def _note(deployment: DeploymentFacts, text: str) -> Note | None:
-    return Note(deployment.id, text) if deployment.note != text else None
+def _note(
+    deployment: DeploymentFacts,
+    text: str,
+    hindrance: Hindrance = Hindrance.NONE,
+    cause: str = "",
+) -> Note | None:
+    if (deployment.note, deployment.hindrance) == (text, hindrance):
+        return None
+    return Note(deployment.id, text, hindrance, cause)
 
 
 def _wanted(deployment: DeploymentFacts) -> int:

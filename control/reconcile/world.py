@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from control.placement.rules import Need, NodeFacts, Placed
-from control.states import DeploymentState, NodeState, ReplicaState
+from control.states import DeploymentState, Hindrance, NodeState, ReplicaState
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class DeploymentFacts:
     wanted: int
     need: Need | None  # None: an external engine takes no device
     note: str = ""
+    hindrance: Hindrance = Hindrance.NONE
     launch_after: datetime | None = None
     generation: int = 0  # of its last launch
     replicas: tuple[ReplicaFacts, ...] = ()  # not final
@@ -74,6 +76,15 @@ class World:
     nodes: tuple[NodeFacts, ...] = ()
     heartbeats: tuple[Heartbeat, ...] = ()
     policy: Policy = Policy()
+
+    @cached_property
+    def makes_room(self) -> bool:
+        """Something is being drained: who finds no place may find one when that has ended."""
+        return any(
+            replica.state is ReplicaState.DRAINING
+            for deployment in self.deployments
+            for replica in deployment.replicas
+        )
 
 
 @dataclass(frozen=True)
@@ -126,14 +137,21 @@ class BackOff:
     deployment_id: int
     launch_after: datetime
     note: str
+    hindrance: Hindrance = Hindrance.BACK_OFF
+    cause: str = ""
 
 
 @dataclass(frozen=True)
 class Note:
-    """What it waits for; empty when it waits for nothing."""
+    """What it waits for; empty when it waits for nothing.
+
+    The hindrance is for tenants, and only while none of its replicas serves or will.
+    """
 
     deployment_id: int
     note: str
+    hindrance: Hindrance = Hindrance.NONE
+    cause: str = ""  # of its last failed launch
 
 
 Action = MoveNode | Start | Drain | Stop | Fail | Lose | BackOff | Note

@@ -145,13 +145,22 @@ def _routes(version: int) -> Routes:
             route.name: _route(route, targets[route.pk], active)
             for route in Route.objects.filter(archived_at=None).select_related("fallback")
         },
-        deployments={
-            name: DeploymentInfo(
-                name, msgspec.convert(row.bucket, BucketInfo | None), row.version.model.name
-            )
-            for name, row in active.items()
-        },
+        deployments={name: _deployment(row) for name, row in active.items()},
         prices=money.prices(),
+    )
+
+
+def _deployment(row: Deployment) -> DeploymentInfo:
+    hindrance = {
+        "hindrance": row.hindrance,
+        "cause": row.hindrance_cause,
+        "launch_after": _seconds(row.launch_after),
+    }
+    return DeploymentInfo(
+        row.name,
+        msgspec.convert(row.bucket, BucketInfo | None),
+        row.version.model.name,
+        **(hindrance if row.hindrance else {}),
     )
 
 

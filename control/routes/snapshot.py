@@ -117,6 +117,9 @@ class DeploymentInfo(msgspec.Struct, frozen=True):
     name: str
     bucket: BucketInfo | None = None
     model: str = ""  # in the catalogue: what its calls are priced by
+    hindrance: str = ""  # one of states.Hindrance: why nothing of it is on its way to serve
+    cause: str = ""  # of its last failed launch
+    launch_after: float | None = None  # epoch seconds: it is not tried again before
 
 
 class Routes(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import time
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 
 import httpx
@@ -21,6 +22,7 @@ from control.metering.spool import Close, Open, Record, Refused, SpoolWriter, re
 from control.models.sealing import digest_of
 from control.routes.snapshot import (
     FORMAT,
+    DeploymentInfo,
     Identities,
     Identity,
     ReplicaInfo,
@@ -120,14 +122,20 @@ class Place:
         self.know(route())
         self.know_replicas()
 
-    def know(self, *routes: RouteInfo, scopes: dict[str, dict[str, int]] | None = None) -> None:
+    def know(
+        self,
+        *routes: RouteInfo,
+        scopes: dict[str, dict[str, int]] | None = None,
+        deployments: Iterable[DeploymentInfo] = (),
+    ) -> None:
         made = {id_: Scope(id_, limits) for id_, limits in (scopes or {}).items()}
         keys = {
             digest: msgspec.structs.replace(known, scopes=tuple(made))
             for digest, known in self.identities.items()
         }
         self.gateway.know(
-            Identities(FORMAT, 1, keys, made), Routes(FORMAT, 1, {r.name: r for r in routes})
+            Identities(FORMAT, 1, keys, made),
+            Routes(FORMAT, 1, {r.name: r for r in routes}, {one.name: one for one in deployments}),
         )
         self.gateway.confirm(self.time.now())
 

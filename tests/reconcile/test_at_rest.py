@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 
 from control.reconcile.rules import plan
 from control.reconcile.world import BackOff, Drain, Fail, Lose, Note, Start, Stop, World
-from control.states import DeploymentState, NodeState, ReplicaState
+from control.states import DeploymentState, Hindrance, NodeState, ReplicaState
 from tests.reconcile.worlds import AT, GIB, a_deployment, a_node, a_replica, ago, failed
 
 REPLICAS = some.lists(
@@ -62,6 +62,7 @@ def carried_out(deployment, action):
                 generation=action.generation,
                 replicas=(*deployment.replicas, new),
                 note="",
+                hindrance=Hindrance.NONE,
             )
         case Drain():
             return replace(
@@ -73,6 +74,7 @@ def carried_out(deployment, action):
             left = tuple(r for r in deployment.replicas if r.id != action.replica_id)
             return replace(deployment, replicas=left)
         case BackOff():
-            return replace(deployment, launch_after=action.launch_after, note=action.note)
+            told = {"note": action.note, "hindrance": action.hindrance}
+            return replace(deployment, launch_after=action.launch_after, **told)
         case Note():
-            return replace(deployment, note=action.note)
+            return replace(deployment, note=action.note, hindrance=action.hindrance)

@@ -6,10 +6,11 @@ from threading import Barrier, Thread
 import pytest
 from django.db import connection
 
-from control.models import Deployment, Node, Replica, Reservation
+from control.models import Deployment, Node, Replica, Reservation, SnapshotPart
 from control.placement.memory import GIB
 from control.reconcile import loop
-from control.states import DeploymentState, NodeState, ReplicaState, ReservationState
+from control.routes import compiler
+from control.states import DeploymentState, NodeState, Part, ReplicaState, ReservationState
 from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -110,6 +111,30 @@ def test_e05_a_failed_launch_is_followed_by_one_more_after_its_back_off():
     assert Replica.objects.count() == 1
     rest(deployment.launch_after)
     assert Replica.objects.get(generation=2).state == "placed"
+
+
+@pytest.mark.django_db
+def test_a02_gateways_learn_that_a_start_failed_and_that_it_is_tried_again():
+    a_device(a_node(at=AT), 8 * GIB, at=AT)
+    deployment = a_deployment()
+    ended = {"state": ReplicaState.FAILED, "ended_at": AT, "cause": "crashed", "reason": "boom"}
+    a_replica(deployment, Node.objects.get(), at=AT, **ended)
+    told = _told(AT)
+    assert (told.hindrance, told.cause) == ("back_off", "crashed")
+    assert told.launch_after > AT.timestamp()
+    deployment.refresh_from_db()
+    told = _told(deployment.launch_after)
+    assert (told.hindrance, told.cause, told.launch_after) == ("", "", None)
+
+
+def _told(at):
+    """Of the one deployment, to gateways; asserts that they hear of it."""
+    before = SnapshotPart.objects.get(pk=Part.ROUTES).version
+    rest(at)
+    part = SnapshotPart.objects.get(pk=Part.ROUTES)
+    assert part.version > before
+    [told] = compiler.compile_part(Part.ROUTES, part.version).deployments.values()
+    return told
 
 
 @pytest.mark.django_db

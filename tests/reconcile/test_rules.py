@@ -19,7 +19,7 @@ from control.reconcile.world import (
     Stop,
     World,
 )
-from control.states import DeploymentState, NodeState
+from control.states import DeploymentState, Hindrance, NodeState
 from tests.reconcile.worlds import AT, GIB, a_deployment, a_node, a_replica, ago, failed, only
 
 
@@ -49,8 +49,8 @@ def test_waits_and_says_why_when_nothing_fits():
 
 def test_a_reason_already_written_is_not_written_again():
     small = a_node(total=GIB)
-    note = only(a_deployment(1), small).note
-    assert only(a_deployment(1, note=note), small) is None
+    said = only(a_deployment(1), small)
+    assert only(a_deployment(1, note=said.note, hindrance=said.hindrance), small) is None
 
 
 def test_clears_its_note_when_nothing_is_missing():
@@ -163,7 +163,8 @@ def test_e05_a_failure_waits_then_starts_again():
     once = a_deployment(1, ended=(failed(0),))
     backoff = only(once)
     assert isinstance(backoff, BackOff)
-    waiting = replace(once, launch_after=backoff.launch_after, note=backoff.note)
+    told = {"note": backoff.note, "hindrance": backoff.hindrance}
+    waiting = replace(once, launch_after=backoff.launch_after, **told)
     assert only(waiting) is None
     later = World(backoff.launch_after, (waiting,), (a_node(),))
     assert isinstance(plan(later)[0], Start)
@@ -183,13 +184,50 @@ def test_e05_a_stable_run_forgives_earlier_failures():
 def test_e05_what_would_fail_the_same_way_is_not_tried_again():
     fatal = failed(500, cause="oom_at_start", reason="needs more", retry=False)
     action = only(a_deployment(1, ended=(fatal,)))
-    assert action == Note(
-        1, "not tried again, it would fail the same way. oom_at_start: needs more"
-    )
-    told = a_deployment(1, ended=(fatal,), note=action.note)
+    text = "not tried again, it would fail the same way. oom_at_start: needs more"
+    assert action == Note(1, text, Hindrance.GIVEN_UP, "oom_at_start")
+    told = a_deployment(1, ended=(fatal,), note=text, hindrance=Hindrance.GIVEN_UP)
     assert only(told) is None
     asked = replace(told, launch_after=ago(1))  # an operator said: try again
     assert isinstance(only(asked), Start)
+
+
+LEAVING = replace(a_deployment(0, a_replica("draining", 9)), id=2)
+FULL = a_node(total=GIB)
+
+
+@pytest.mark.parametrize(
+    ("name", "deployment", "others", "hindrance"),
+    [
+        ("no room", a_deployment(1), (), Hindrance.UNPLACED),
+        ("no room for one more", a_deployment(2, a_replica()), (), Hindrance.NONE),
+        ("no room until another has left", a_deployment(1), (LEAVING,), Hindrance.NONE),
+        ("failed", a_deployment(1, ended=(failed(1),)), (), Hindrance.BACK_OFF),
+        (
+            "failed beside one that loads",
+            a_deployment(2, a_replica("loading"), ended=(failed(1),)),
+            (),
+            Hindrance.NONE,
+        ),
+        (
+            "failed twice, the first time beside another",
+            a_deployment(1, ended=(failed(1),), launch_after=ago(-5), note="failed"),
+            (),
+            Hindrance.BACK_OFF,
+        ),
+        ("for good", a_deployment(1, ended=(failed(1, retry=False),)), (), Hindrance.GIVEN_UP),
+        ("at zero", a_deployment(0, ended=(failed(1),), note="failed"), (), Hindrance.NONE),
+    ],
+)
+def test_a02_what_hinders_a_start_is_said_while_nothing_is_on_its_way(
+    name, deployment, others, hindrance
+):
+    [said] = [
+        action
+        for action in plan(World(AT, (deployment, *others), (FULL,)))
+        if isinstance(action, BackOff | Note) and action.deployment_id == 1
+    ]
+    assert said.hindrance is hindrance
 
 
 def test_an_external_engine_has_one_replica_and_no_device():

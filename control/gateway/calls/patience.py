@@ -1,7 +1,8 @@
 """One call while it has no slot: it waits, for a replica or a model, and not for ever."""
 
 import logging
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from control.gateway import errors
 from control.gateway.admission.answers import slow_down
@@ -10,13 +11,16 @@ from control.gateway.errors import Refusal
 from control.gateway.http1.request import Request
 from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady
 from control.gateway.shared import Shared
-from control.gateway.waiting import answers, progress, rules
+from control.gateway.waiting import answers, progress, rules, starts
 from control.gateway.waiting.progress import Place
 from control.gateway.waiting.rules import Queued, Want
+from control.gateway.waiting.starts import InVain
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Caller(Protocol):
@@ -88,42 +92,67 @@ class Patience:
     # --- what the queue asks ---
 
     def on_turn(self) -> bool:
-        """One that fails on its turn is refused: others wait behind it."""
-        try:
-            return self._go()
-        except Exception:
-            log.exception("a call could not be given its turn")
-        self._shared.waiting.leave(self)  # first, whatever comes of its refusal
-        if self._caller:
-            self._caller.refuse(errors.InternalError("The gateway failed on this request."))
-        return True
+        return self._guarded(self._go)
 
     def on_patience_ended(self) -> None:
-        if self.is_past_deadline():
-            self._caller.refuse(answers.deadline_passed(), Outcome.DEADLINE)
-        elif self._is_ready():
-            self.on_displaced()
-        else:
-            self._caller.refuse(self._loading())
+        self._guarded(self._give_up)
 
     def on_displaced(self) -> None:
-        self._caller.refuse(answers.busy(self._route.name))
+        self._guarded(self._caller.refuse, answers.busy(self._route.name))
+
+    def on_news(self, until: float) -> None:
+        self._guarded(self._reconsider, until)
 
     def on_waited(self, place: Place) -> None:
-        ready = self._is_ready()
-        pace = self._shared.replicas.pace(self._route) if ready else None
-        self._caller.say(progress.comment(place, pace, is_loading=not ready))
+        self._guarded(self._tell, place)
+
+    def on_yield(self) -> None:
+        self._guarded(self._yield)
 
     def may_yield(self) -> bool:
         return self.yields < self._shared.limits.yields and self._caller.is_unseen
 
-    def on_yield(self) -> None:
+    # --- inside ---
+
+    def _guarded(self, act: Callable[..., T], *given: object) -> T | bool:
+        """One that fails is refused, which ends its turn: others wait behind it."""
+        try:
+            return act(*given)
+        except Exception:
+            log.exception("a call that waits failed in the gateway")
+        self._shared.waiting.leave(self)  # first, whatever comes of its refusal
+        try:
+            if self._caller:
+                self._caller.refuse(errors.InternalError("The gateway failed on this request."))
+        except Exception:
+            log.exception("a call that waits could not be refused")
+        return True
+
+    def _give_up(self) -> None:
+        if self.is_past_deadline():
+            self._caller.refuse(answers.deadline_passed(), Outcome.DEADLINE)
+        elif self._is_ready():
+            self._caller.refuse(answers.busy(self._route.name))
+        else:
+            self._caller.refuse(self._loading())
+
+    def _reconsider(self, until: float) -> None:
+        """Nobody is held for a model that will not come."""
+        vain = None if self._is_ready() else self._in_vain(until - self._shared.clock.now())
+        if vain:
+            self._journal.decided(vain)
+            self._caller.refuse(self._hindered(vain))
+
+    def _tell(self, place: Place) -> None:
+        ready = self._is_ready()
+        pace = self._shared.replicas.pace(self._route) if ready else None
+        self._caller.say(progress.comment(place, pace, is_loading=not ready))
+
+    def _yield(self) -> None:
         self.yields += 1
         self._caller.begin_anew()
         self._since = self._shared.clock.now()
         self._shared.waiting.requeue(self)
-
-    # --- inside ---
 
     def _go(self) -> bool:
         if self.is_past_deadline():
@@ -148,6 +177,9 @@ class Patience:
         cold = None if self._is_ready() else self._cold_seconds()
         if cold == 0:
             return self._caller.refuse(self._loading())
+        if cold and (vain := self._in_vain(min(cold, self.want.ends_by - shared.clock.now()))):
+            self._journal.decided(vain)
+            return self._caller.refuse(self._hindered(vain))
         pace = shared.replicas.pace(self._route) if cold is None else None
         if pace and (refused := self._crowded_out(pace)):
             return self._caller.refuse(refused)
@@ -200,6 +232,17 @@ class Patience:
             whole_seconds_max=None if self._streams else limits.cold_start_whole_seconds,
         )
 
+    def _in_vain(self, limit_seconds: float) -> InVain | None:
+        wanted, fallback = self.want.pool, self._route.fallback
+        wanted = wanted | {fallback} if fallback else wanted
+        return self._shared.starts.in_vain(wanted, limit_seconds)
+
+    def _hindered(self, vain: InVain) -> Refusal:
+        retry_seconds = self._shared.limits.hindered_retry_seconds
+        return starts.refusal_of(vain, self._route.name, retry_seconds)
+
     def _loading(self) -> Refusal:
+        if vain := self._in_vain(0.0):  # it was worth to wait, but it came to nothing
+            return self._hindered(vain)
         text = f"The model behind '{self._route.name}' is not ready yet. Please try again shortly."
         return errors.ModelLoading(text, wait_seconds=self._shared.limits.loading_retry_seconds)

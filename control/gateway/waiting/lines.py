@@ -23,6 +23,9 @@ class Waiter(Protocol):
 
     def on_patience_ended(self) -> None: ...
 
+    def on_news(self, until: float) -> None:
+        """Of what it waits for; `until` is the end of its patience."""
+
     def on_displaced(self) -> None:
         """The queue is full, and another call has more right to this one's place."""
 

@@ -156,11 +156,18 @@ class Waiting:
                 if line.has(waiter):  # one that left before it may have given it its turn
                     waiter.on_patience_ended()
 
+    def reconsider(self) -> None:
+        """What is known of deployments has changed: some may wait in vain."""
+        for line in tuple(self._lines.values()):
+            for waiter, stay in _stays(line):
+                if line.has(waiter):
+                    waiter.on_news(stay.until)
+
     def sweep(self, now: float) -> None:
         self.end_patience(now)
         for pool, line in tuple(self._lines.items()):
             _make_room(line, now)
-            for waiter in [w for w in _all(line) if w.is_told]:
+            for waiter in [w for w, _ in _stays(line) if w.is_told]:
                 waiter.on_waited(self.place(waiter))
             if not line.length and not line.charged:
                 del self._lines[pool]  # nothing is contended: what tenants had is forgotten
@@ -175,18 +182,13 @@ class Waiting:
         return line
 
 
-def _all(line: Line) -> list[Waiter]:
-    return [w for queues in line.queues.values() for queue in queues.values() for w in queue]
+def _stays(line: Line) -> list[tuple[Waiter, Stay]]:
+    queues = [queue for queues in line.queues.values() for queue in queues.values()]
+    return [item for queue in queues for item in queue.items()]
 
 
 def _impatient(line: Line, now: float) -> list[Waiter]:
-    return [
-        waiter
-        for queues in line.queues.values()
-        for queue in queues.values()
-        for waiter, stay in queue.items()
-        if stay.until <= now
-    ]
+    return [waiter for waiter, stay in _stays(line) if stay.until <= now]
 
 
 def _make_room(line: Line, now: float) -> None:
@@ -200,4 +202,5 @@ def _make_room(line: Line, now: float) -> None:
     for waiter, call in zip(urgent, yielding.who_yields(len(urgent), running), strict=False):
         if line.has(waiter):
             call.on_yield()
-            waiter.on_turn()  # at once: what yielded must not have its slot back
+            if line.has(waiter):  # a call that failed on this has ended, and let it go
+                waiter.on_turn()  # at once: what yielded must not have its slot back

@@ -4,9 +4,12 @@ import asyncio
 
 import pytest
 
+from control.routes.snapshot import ModerationInfo
 from tests.gateway.place import Place, chat, replica, route
 from tests.gateway.upstream import Script, Upstream, answered, streamed
+from tests.gateway.waiting.test_calls import URGENT, busy, waits
 
+LAST = [{"role": "user", "content": "bulk 1"}]
 ONE_AT_ONCE = {"k:9": {"concurrent_calls": 1}}
 
 
@@ -65,6 +68,76 @@ async def test_one_that_fails_on_its_turn_does_not_block_those_behind_it(place, 
     assert answers[1].error["code"] == "internal_error"
     place.sweep()
     assert (len(place.shared.calls), len(place.shared.waiting._lines)) == (0, 0)
+
+
+async def test_one_that_fails_as_it_yields_keeps_nobody_else_from_its_turn(tmp_path):
+    """A batch call without a list of its pieces fails where it begins anew."""
+    async with busy(tmp_path, slots=0) as place:
+        place.know_replicas(place.info(slots=3))
+        bulk = []
+        for n, tier in enumerate(("flex", "flex", "default")):
+            body = chat(f"bulk {n}", service_tier=tier)
+            bulk.append(asyncio.create_task(place.post(body)))
+            await place.until(lambda n=n: len(place.engine.seen) == n + 1)
+        [bad] = [call for call in place.shared.calls if call._ask.fields["messages"] == LAST]
+        bad._held = None
+        urgent = [await waits(place, f"urgent {n}", key=URGENT) for n in range(2)]
+        place.push(6)
+        failed = await asyncio.wait_for(bulk[1], 10)
+        assert (failed.status, failed.error["code"]) == (500, "internal_error")
+        await place.until(lambda: len(place.engine.seen) == 5)
+        assert len(place.shared.waiting) == 1
+        place.go_on.set()
+        answers = await asyncio.wait_for(asyncio.gather(bulk[0], bulk[2], *urgent), 10)
+        assert {answer.status for answer in answers} == {200}
+
+
+@pytest.mark.parametrize(
+    ("when", "members", "status"),
+    [
+        ({"before": True}, {}, 500),
+        ({"before": False, "after": True}, {}, 500),
+        ({"before": False, "after": True}, {"stream": True}, 500),
+    ],
+)
+async def test_a_call_that_fails_on_its_verdict_ends_at_once(place, engines, when, members, status):
+    """Without the rules of its judge it fails on a judge's silence."""
+    await engines(streamed("a") if members else answered())
+    go_on = asyncio.Event()
+    judge = Upstream(Script(b"{}", status=500, content_type="application/json", hold=go_on))
+    url = f"http://127.0.0.1:{await judge.start()}/"
+    place.know(route(moderation=ModerationInfo(url, timeout_ms=60_000, **when)))
+    asked = asyncio.create_task(place.post(chat(**members)))
+    await place.until(lambda: len(judge.seen) == 1)
+    [call] = place.shared.calls
+    if members:
+        await place.until(lambda: call._end)
+    call._rules = None
+    go_on.set()
+    answer = await asyncio.wait_for(asked, 10)
+    assert (answer.status, answer.error["code"]) == (status, "internal_error")
+    assert not place.shared.calls
+    [live] = place.shared.replicas.all()
+    assert live.in_flight == 0
+    await judge.stop()
+
+
+async def test_a_second_try_of_the_same_turn_waits_for_the_record_too(place, engines):
+    """Nothing may be sent that is not written down."""
+    engine = await engines(answered())
+    sent = []
+
+    class Full:
+        def append_lines(self, lines: list[bytes]) -> int:
+            for call in place.shared.calls:
+                call._journal.opened(call._attempt, sent.append)
+            return 0
+
+    spool, place.shared.outbox._spool = place.shared.outbox._spool, Full()
+    refused = await place.post(chat())
+    place.shared.outbox._spool = spool
+    assert (refused.status, refused.error["code"]) == (503, "gateway_not_ready")
+    assert (sent, engine.seen) == ([], [])
 
 
 async def test_a_try_that_cannot_be_made_gives_no_slot_back(place, engines):

@@ -6,6 +6,7 @@ import pytest
 import redis.asyncio as redis
 from django.conf import settings
 
+from control.routes.snapshot import DeploymentInfo
 from tests.gateway.place import Place, chat, replica, route, target
 from tests.gateway.upstream import Upstream, answered
 from tests.gateway.waiting.test_calls import URGENT, busy, waits
@@ -80,6 +81,76 @@ async def test_a02_who_waits_in_vain_reads_why_and_when_to_come_again(
         assert int(refused.headers["retry-after"]) > 0
         assert place.refusals() == {"model_loading": 1}
         assert place.opens() == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("info", "reason", "retry_after"),
+    [
+        ({"hindrance": "given_up", "cause": "oom_at_start"}, "oom_at_start", 30),
+        ({"hindrance": "unplaced"}, "No machine has room", 30),
+        ({"hindrance": "back_off", "cause": "crashed", "in": 320}, "crashed", 60),
+        ({"hindrance": "back_off", "cause": "crashed", "in": 58}, "again in 58 s", 58),
+    ],
+)
+async def test_a02_a_start_that_failed_is_told_at_once_to_all_who_wait_for_it(
+    tmp_path, info, reason, retry_after, stream
+):
+    """Case (c): all get 503 with the reason, those held and those that come."""
+    async with cold(tmp_path) as place:
+        place.know(route(cold_start_seconds=56))
+        held = [await waits(place, str(n), stream=stream) for n in range(3)]
+        failed = hindered(place, **info)
+        place.know(route(cold_start_seconds=56), deployments=[failed])
+        late = await place.post(chat("late", stream=stream))
+        for answer in (*await asyncio.gather(*held), late):
+            assert (answer.status, answer.error["code"]) == (503, "model_loading")
+            assert reason in answer.error["message"]
+            assert retry_after - 2 <= int(answer.headers["retry-after"]) <= retry_after
+        assert len(place.shared.waiting) == 0
+        assert place.refusals() == {"model_loading": 4}
+        assert place.opens() == []
+
+
+async def test_a02_a_call_waits_on_for_a_start_that_is_tried_again_within_its_limit(tmp_path):
+    engine = Upstream(answered())
+    async with cold(tmp_path) as place:
+        call = await waits(place, "patient")
+        failed = hindered(place, hindrance="back_off", **{"in": 20})
+        place.know(route(), deployments=[failed])
+        place.know_replicas(replica(1, await engine.start()))
+        assert (await call).status == 200
+        await engine.stop()
+
+
+async def test_a02_who_waited_for_tries_in_vain_reads_what_they_came_to(tmp_path):
+    async with cold(tmp_path) as place:
+        call = await waits(place, "patient")
+        failed = hindered(place, hindrance="back_off", cause="crashed", **{"in": 20})
+        place.know(route(), deployments=[failed])
+        place.push(18)
+        place.know(route(), deployments=[hindered(place, "back_off", "crashed", **{"in": 36})])
+        assert not call.done()
+        place.push(38)
+        answer = await call
+        assert answer.error["code"] == "model_loading"
+
+
+async def test_a_model_that_cannot_start_is_no_concern_of_routes_that_have_another(tmp_path):
+    async with cold(tmp_path) as place:
+        place.know(
+            route("chat", target("d"), target("e")), deployments=[hindered(place, "given_up")]
+        )
+        call = await waits(place, "patient")
+        place.push(50)
+        assert not call.done()
+        place.push(10)
+        assert (await call).error["message"].endswith("Please try again shortly.")
+
+
+def hindered(place: Place, hindrance: str, cause: str = "", **when: float) -> DeploymentInfo:
+    after = place.time.wall() + when["in"] if when else None
+    return DeploymentInfo("d", hindrance=hindrance, cause=cause, launch_after=after)
 
 
 async def test_a02_clients_that_leave_reach_no_engine_and_are_not_billed(tmp_path):
