@@ -81,6 +81,7 @@ class Limits:
     first_snapshot_seconds: float = 1  # before a worker listens without one
     identities_stale_seconds: float = 0.3
     drain_seconds: float = 30
+    orphan_seconds: float = 120  # that a worker serves without a parent; then it drains
     refused_flush_seconds: float = 5
 
     spool_bytes: int = 1024 * MIB  # of all processes; beyond it no call begins

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import signal
 import socket
 import subprocess
@@ -17,7 +16,7 @@ import msgspec
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from control.gateway import metrics
+from control.gateway import metrics, succession
 from control.gateway.metrics import Bounds, Tally
 from control.gateway.reports import PIPE_BYTES, Report, merged
 from control.gateway.worker import spool_folder
@@ -70,6 +69,9 @@ class Parent:
         self._children = [Child(number) for number in range(len(sockets))]
         self._metrics_port = metrics_port
         self._drain_seconds = drain_seconds
+        self._name = succession.parent_name()
+        self._serves = False  # all of its workers have, at some time
+        self._orphans: list[Path] = []  # spools of workers that outlived their parent
         self._stopping = threading.Event()
         self._ended = threading.Event()  # the workers have; what they wrote is still shipped
         self._left = 0
@@ -84,6 +86,7 @@ class Parent:
             threading.Thread(target=self._every, args=(_SHIP_SECONDS, self._ship), name="ship"),
             threading.Thread(target=self._every, args=(_PUBLISH_SECONDS, Publishing(self).publish)),
         ]
+        self._orphans = succession.orphans(self._spool)
         for thread in threads:
             thread.start()
         server = self._serve_metrics()
@@ -110,13 +113,14 @@ class Parent:
                 self._buried(child, now)
             if child.process is None and now >= child.start_at:
                 self._start(child, now)
+        if not self._serves and all(child.report for child in self._children):
+            self._serves = True
+            succession.announce(self._spool, self._name)
 
     def _start(self, child: Child, now: float) -> None:
         """From the main thread only: a worker dies with the thread that forked it."""
-        host = socket.gethostname().split(".")[0]
-        number, at_ms = child.number, int(time.time() * 1000)
-        child.owner = f"{host}-{os.getpid()}-{number}-{at_ms}"
-        listener = self._sockets[number].fileno()
+        child.owner = succession.owner_name(self._name, child.number, int(time.time() * 1000))
+        listener = self._sockets[child.number].fileno()
         child.process = subprocess.Popen(
             [*self._argv, "--owner", child.owner, "--listener", str(listener)],
             pass_fds=(listener,),
@@ -155,6 +159,7 @@ class Parent:
         # Each worker is the last to hold its socket then, and accepts what waits in its queue.
         for one in self._sockets:
             one.close()
+        succession.announce(self._spool, self._name)
         running = [child.process for child in self._children if child.process]
         for process in running:
             process.terminate()
@@ -166,6 +171,8 @@ class Parent:
                 log.error("a gateway worker did not stop in time and is killed")
                 process.kill()
                 process.wait()
+        if succession.wait_for(self._orphans, until):
+            log.error("workers of a parent before this one have not ended yet")
         for child in self._children:
             child.owner = ""
 

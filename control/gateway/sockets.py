@@ -20,6 +20,11 @@ def handed(environment: dict[str, str]) -> list[socket.socket]:
     return [socket.socket(fileno=_FIRST_HANDED + number) for number in range(count)]
 
 
+def inherited(files: str) -> list[socket.socket]:
+    """Those of our own supervisor, which names their numbers."""
+    return [socket.socket(fileno=int(number)) for number in files.split(",") if number]
+
+
 def listening(
     bind: str, port: int, count: int, given: Sequence[socket.socket] = ()
 ) -> list[socket.socket]:

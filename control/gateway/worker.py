@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvloop
 
+from control.gateway import succession
 from control.gateway.admission.lender import Lender
 from control.gateway.http1.listener import Listener
 from control.gateway.limits import Limits
@@ -28,6 +29,8 @@ from control.metering.spool import Bounds, SpoolWriter
 log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1
+_PARENT_DIED = signal.SIGUSR1
+_SUCCESSION_LOOK_SECONDS = 0.2
 _TICK_SECONDS = 1.0
 _HURRIES = 10  # a tick, for what ends at a moment that its caller named
 _DRAIN_LOOK_SECONDS = 0.05
@@ -53,7 +56,6 @@ def spool_folder(home: Path) -> Path:
 
 def run(place: Place, limits: Limits) -> None:
     """Returns when it was told to stop and its calls have ended."""
-    _die_with_parent()
     os.set_blocking(sys.stdout.fileno(), False)  # a parent that does not read stops no call
     uvloop.run(Worker(place, limits).serve())
 
@@ -69,9 +71,11 @@ class Worker:
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
-        stopping = asyncio.Event()
+        stopping, orphaned = asyncio.Event(), asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(_PARENT_DIED, orphaned.set)
+        _watch_parent(self._place.owner, orphaned)
         self._build()
         _look_for_garbage_seldom()
         keeper = self._follow_snapshot(loop)
@@ -81,11 +85,13 @@ class Worker:
         await self._listener.listen(socket.socket(fileno=self._place.listener))
         ticking = loop.create_task(self._tick_forever())
         sharing = loop.create_task(self._share_forever())
+        leaving = loop.create_task(self._leave_to_successors(orphaned, stopping))
         await stopping.wait()
         await self._drain()
         keeper.stop()
         ticking.cancel()
         sharing.cancel()
+        leaving.cancel()
         self._close()
 
     def _build(self) -> None:
@@ -143,6 +149,18 @@ class Worker:
             guarded(self._shared.slots.sweep, self._clock.now())
             guarded(self._shared.elsewhere.sweep, self._clock.now())
             await asyncio.sleep(self._limits.slot_exchange_seconds)
+
+    async def _leave_to_successors(self, orphaned: asyncio.Event, stopping: asyncio.Event) -> None:
+        """Nobody is to notice that the parent was killed; but without one nothing is shipped."""
+        await orphaned.wait()
+        spool = spool_folder(self._place.home)
+        log.warning("the gateway's parent is gone: serving until others do")
+        until = self._clock.now() + self._limits.orphan_seconds
+        while self._clock.now() < until:
+            if succession.is_succeeded(spool, self._place.owner):
+                break
+            await asyncio.sleep(_SUCCESSION_LOOK_SECONDS)
+        stopping.set()
 
     def _flush_refused(self) -> None:
         try:
@@ -204,9 +222,8 @@ def _look_for_garbage_seldom() -> None:
     gc.set_threshold(_GARBAGE_OBJECTS, 10, 10)
 
 
-def _die_with_parent() -> None:
-    """A worker without its parent ships nothing: it lets its calls end and goes."""
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGTERM)
+def _watch_parent(owner: str, orphaned: asyncio.Event) -> None:
+    """The kernel tells of its death; it may have died before anybody asked to be told."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(_PARENT_DIED), 0, 0, 0)
+    if not succession.has_parent(owner):
+        orphaned.set()

@@ -103,13 +103,14 @@ def test_a_gateway_worker_takes_only_its_own_calls_along(weir):
     assert {call_id for (call_id,) in lost} >= {call.id for call in calls.broken if call.status}
 
 
-def test_the_gateway_killed_with_its_workers_left_to_end_by_themselves(weir):
+def test_no_call_notices_the_death_of_the_gateways_parent(weir):
     old, workers = weir.pids()["gateway"], weir.gateway_workers()
     with traffic(weir) as calls:
         os.kill(old, signal.SIGKILL)
         another(weir, "gateway", old)
-        until(lambda: not any(map(is_alive, workers)), "workers that go with their parent")
+        until(lambda: not any(map(is_alive, workers)), "workers that go when others serve")
         calls.wait_for_answers()
+    assert calls.broken == []
     settled(weir, calls)
     assert not set(workers) & set(weir.gateway_workers())
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import psutil
 import pytest
 from django.conf import settings
 
@@ -121,6 +122,48 @@ def test_a_socket_that_was_handed_over_lasts_from_one_gateway_to_the_next(enviro
         first.terminate()
         first.wait(60)
     assert set(storm.results) == {"answered"}
+
+
+def test_nobody_notices_that_the_parent_is_killed_and_comes_back(environment, key):
+    """Its workers serve without one, and go when those of the next one serve."""
+    [given] = sockets.listening("127.0.0.1", 0, 1)
+    port = given.getsockname()[1]
+    argv = [sys.executable, str(settings.BASE_DIR / "manage.py"), "gateway"]
+    argv += ["--listeners", str(given.fileno())]
+
+    def started() -> subprocess.Popen:
+        return subprocess.Popen(argv, env=environment, pass_fds=(given.fileno(),))
+
+    parent = started()
+    try:
+        assert asked(port) == "answered"
+        [orphan] = psutil.Process(parent.pid).children()
+        with Storm(port) as storm:
+            until(lambda: len(storm.results) > 50, "it blows")
+            parent.kill()
+            parent.wait(60)
+            so_far = len(storm.results)
+            until(lambda: len(storm.results) > so_far + 200, "it serves without a parent")
+            assert orphan.is_running()
+            parent = started()
+            until(lambda: not orphan.is_running(), "the worker goes")
+            so_far = len(storm.results)
+            until(lambda: len(storm.results) > so_far + 50, "others serve")
+    finally:
+        parent.terminate()
+        parent.wait(60)
+    assert set(storm.results) == {"answered"}
+
+
+def test_a_worker_whose_parent_never_comes_back_goes_in_the_end(environment, key):
+    limits = {"WEIR_GATEWAY_LIMITS": '{"orphan_seconds": 1}'}
+    running = Running({**environment, **limits})
+    until(lambda: running.status() == 200, "the gateway is ready")
+    [worker] = running.workers()
+    running.process.kill()
+    running.process.wait(60)
+    worker.wait(60)
+    assert running.status("/health") is None
 
 
 def test_a_port_that_is_taken_is_named(environment, key):

@@ -200,7 +200,7 @@ def _leases_left(key: Key) -> int:
         return valkey.zcount(f"calls:k:{key.pk}", seconds * 1_000_000 + microseconds, "+inf")
 
 
-def test_workers_go_with_a_killed_parent_and_the_next_one_ships_what_they_left(
+def test_workers_go_after_a_killed_parent_and_the_next_one_ships_what_they_left(
     environment, key, engine
 ):
     first = Running(environment)
@@ -210,9 +210,9 @@ def test_workers_go_with_a_killed_parent_and_the_next_one_ships_what_they_left(
     answer = first.post(chat())
     first.process.kill()
     first.process.wait(HANG_SECONDS)
-    worker.wait(HANG_SECONDS)
     second = Running(environment)
     try:
+        worker.wait(HANG_SECONDS)
         until(lambda: UsageEvent.objects.filter(call_id=answer.headers["x-request-id"]), "shipped")
     finally:
         assert second.stop() == 0

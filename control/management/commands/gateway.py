@@ -22,8 +22,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--owner", help="run as one worker, under this name (internal)")
         parser.add_argument("--listener", type=int, help="file number of its socket (internal)")
+        parser.add_argument("--listeners", default="", help="those of all sockets (internal)")
 
-    def handle(self, *, owner: str | None, listener: int | None, **options) -> None:
+    def handle(self, *, owner: str | None, listener: int | None, listeners: str, **options) -> None:
         proxies = _networks(settings.WEIR_TRUSTED_PROXIES)
         limits = replace(_limits(settings.WEIR_GATEWAY_LIMITS), trusted_proxies=proxies)
         if owner:
@@ -31,7 +32,7 @@ class Command(BaseCommand):
         else:
             Parent(
                 worker_argv=[sys.executable, sys.argv[0], "gateway"],
-                sockets=_sockets(),
+                sockets=_sockets(listeners),
                 home=settings.WEIR_HOME,
                 metrics_port=settings.WEIR_METRICS_PORT,
                 drain_seconds=limits.drain_seconds,
@@ -69,10 +70,10 @@ def _networks(given: list[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _sockets() -> list[socket.socket]:
+def _sockets(listeners: str) -> list[socket.socket]:
     bind, port = settings.WEIR_BIND, settings.WEIR_GATEWAY_PORT
     try:
-        given = sockets.handed(settings.WEIR_LISTEN)
+        given = sockets.inherited(listeners) or sockets.handed(settings.WEIR_LISTEN)
         return sockets.listening(bind, port, settings.WEIR_GATEWAY_PROCESSES, given)
     except OSError as error:
         raise CommandError(f"cannot listen on {bind} port {port}: {error.strerror}") from None

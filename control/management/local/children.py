@@ -1,8 +1,9 @@
 """Which processes an instance consists of, and how each says that it is ready."""
 
 import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx
@@ -41,14 +42,20 @@ def web() -> Child:
     return _python("web", MANAGE, "web", ready=answers(f"{settings.WEIR_CONSOLE_URL}/health"))
 
 
-def gateway() -> Child:
+def gateway(listeners: Sequence[socket.socket]) -> Child:
+    """Its sockets are ours, so that nobody is refused while it is started again."""
+    files = tuple(one.fileno() for one in listeners)
     return _python(
         "gateway",
-        *(MANAGE, "gateway"),
+        *(MANAGE, "gateway", "--listeners", ",".join(map(str, files))),
         ready=answers(f"{settings.WEIR_GATEWAY_URL}/health"),
         # Running calls may end when only the supervisor died.
         death_signal=signal.SIGTERM,
         grace_seconds=GATEWAY_GRACE_SECONDS,
+        # Workers without a parent serve until those of the next one do.
+        leaves_others=True,
+        lends=tuple(listeners),
+        files=files,
     )
 
 
@@ -94,5 +101,6 @@ def answers(address: str) -> Callable[[], bool]:
     return ready
 
 
-def _python(name: str, *argv: str, **options) -> Child:
-    return Child(name, (PYTHON, *argv), popen={"cwd": settings.BASE_DIR}, **options)
+def _python(name: str, *argv: str, files: tuple[int, ...] = (), **options) -> Child:
+    popen = {"cwd": settings.BASE_DIR, "pass_fds": files}
+    return Child(name, (PYTHON, *argv), popen=popen, **options)

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import psutil
 from django.conf import settings
 
+from control.gateway import sockets
 from control.management.local import children
 from control.management.local.account import server_account
 from control.management.local.external import require_database, require_redis
@@ -67,7 +69,9 @@ class Instance:
         self._connect(servers)
         await self.supervisor.start(*(children.server(one) for one in servers))
         await self._unless_stopping(self.supervisor.run, children.migrate())
-        await self._unless_stopping(self.supervisor.start, children.web(), children.gateway())
+        await self._unless_stopping(
+            self.supervisor.start, children.web(), children.gateway(self._listeners())
+        )
         await self._unless_stopping(
             self.supervisor.start,
             children.control(),
@@ -153,6 +157,10 @@ class Instance:
                     f"{taken if by else refused}; choose another with {variable}={other}"
                     f"{'' if by else ', or another WEIR_BIND'}"
                 )
+
+    def _listeners(self) -> list[socket.socket]:
+        bind, port = settings.WEIR_BIND, settings.WEIR_GATEWAY_PORT
+        return sockets.listening(bind, port, settings.WEIR_GATEWAY_PROCESSES)
 
     def _require_external(self) -> None:
         if settings.WEIR_DATABASE_IS_EXTERNAL:

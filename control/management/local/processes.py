@@ -5,6 +5,7 @@ import codecs
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class Child:
     starting_seconds_max: float = 60
     popen: dict = field(default_factory=dict)
     terminal: bool = False  # writes where the supervisor writes, not into a log
+    leaves_others: bool = False  # when it is killed, its own children go on and end by themselves
+    lends: tuple[socket.socket, ...] = ()  # to it; closed before it is stopped
 
 
 @dataclass
@@ -59,6 +62,7 @@ class Run:
     failures: int = 0
     watch: asyncio.Task | None = None
     reading: asyncio.Task | None = None
+    older: list[asyncio.Task] = field(default_factory=list)  # of processes that left others
 
     def lived_seconds(self) -> float:
         return time.monotonic() - self.started_at
@@ -152,7 +156,8 @@ class Supervisor:
             code = await run.process.wait()
             if self.stopping.is_set():
                 return
-            _signal_group(run.process.pid, signal.SIGTERM)  # what it left in its session
+            if not run.child.leaves_others:
+                _signal_group(run.process.pid, signal.SIGTERM)  # what it left in its session
             if run.lived_seconds() > PROVED_SECONDS:
                 run.proved, run.failures, delay_seconds = True, 0, BACK_OFF_SECONDS_MIN
             run.failures += code > 0  # what was killed may well come up the next time
@@ -175,7 +180,9 @@ class Supervisor:
             await asyncio.wait_for(self.stopping.wait(), seconds)
 
     async def _spawn(self, run: Run) -> None:
-        if run.reading:
+        if run.reading and run.child.leaves_others:
+            run.older.append(run.reading)  # what it left would stand still with a pipe that is full
+        elif run.reading:
             run.reading.cancel()
         run.log.last.clear()
         own = None if run.child.terminal else asyncio.subprocess.PIPE
@@ -206,6 +213,8 @@ class Supervisor:
         process = run.process
         if process is None:
             return
+        for one in run.child.lends:
+            one.close()
         if process.returncode is None:
             process.send_signal(run.child.stop_signal)
             await self._wait_for_end(run)
@@ -214,6 +223,8 @@ class Supervisor:
         _signal_group(process.pid, signal.SIGKILL)
         await process.wait()
         await _read_to_the_end(run)
+        for reading in run.older:
+            reading.cancel()
         if run.watch:
             run.watch.cancel()
         run.identity = None
