@@ -46,6 +46,26 @@ async def supervisor(tmp_path, said):
     assert psutil.Process().children() == [] or not supervisor.children
 
 
+OUTLIVED = """
+import subprocess, sys, time
+left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(left.pid, flush=True)
+time.sleep(600)
+"""
+
+
+async def test_one_that_leaves_others_comes_back_while_these_hold_its_pipe(supervisor, tmp_path):
+    await supervisor.start(python("parent", OUTLIVED, leaves_others=True))
+    [run] = supervisor.stages[0]
+    first = run.process
+    await until_async(lambda: run.log.last, "it has left somebody")
+    [left] = psutil.Process(first.pid).children()
+    os.kill(first.pid, signal.SIGKILL)
+    await until_async(lambda: run.process is not first, "it comes back")
+    assert left.is_running()
+    left.kill()
+
+
 @pytest.fixture
 def start_supervised(tmp_path):
     """Starts tests/local/supervised.py; back when it is up, killed at the end."""

@@ -153,7 +153,7 @@ class Supervisor:
     async def _watch(self, run: Run) -> None:
         delay_seconds = BACK_OFF_SECONDS_MIN
         while not self.stopping.is_set():
-            code = await run.process.wait()
+            code = await _ended(run.process)
             if self.stopping.is_set():
                 return
             if not run.child.leaves_others:
@@ -221,7 +221,7 @@ class Supervisor:
         if process.returncode is None:
             self.say(f"{run.child.name:<10} did not stop in time: killed")
         _signal_group(process.pid, signal.SIGKILL)
-        await process.wait()
+        await _ended(process)
         await _read_to_the_end(run)
         for reading in run.older:
             reading.cancel()
@@ -233,7 +233,7 @@ class Supervisor:
 
     async def _wait_for_end(self, run: Run) -> None:
         """Its grace, or until somebody is in a hurry (a second Ctrl-C)."""
-        ended = asyncio.create_task(run.process.wait())
+        ended = asyncio.create_task(_ended(run.process))
         hurry = asyncio.create_task(self.hurry.wait())
         await asyncio.wait(
             {ended, hurry},
@@ -241,6 +241,13 @@ class Supervisor:
             return_when=asyncio.FIRST_COMPLETED,
         )
         hurry.cancel()
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    """Its exit status. `wait()` comes back only when nobody holds its pipe: its children may."""
+    while process.returncode is None:  # noqa: ASYNC110 - asyncio has no event for this
+        await asyncio.sleep(PROBE_SECONDS)
+    return process.returncode
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
