@@ -44,7 +44,7 @@ def terms_of(
         context_tokens=_lowest(contexts),
     )
     asked = tuple(check for scope in scopes for check in checks[scope])
-    spending = spending_of(own, route, routes)
+    spending = spending_of(own, engines, route.fallback, routes)
     return Terms(asked, room, context_tokens, personal_scopes(own), spending)
 
 

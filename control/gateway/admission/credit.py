@@ -15,7 +15,7 @@ from control.metering.rules import (
     units_of,
 )
 from control.metering.spool import Close
-from control.routes.snapshot import BudgetInfo, RouteInfo, Routes, Scope
+from control.routes.snapshot import BudgetInfo, Routes, Scope, TargetInfo
 from control.states import BudgetUnit
 
 _WINDOW_SECONDS = 60.0
@@ -54,14 +54,18 @@ class Unfunded(NamedTuple):
     known: bool = True
 
 
-def spending_of(scopes: Iterable[Scope], route: RouteInfo, routes: Routes) -> Spending | None:
-    """None, as for most: nobody has given them a budget."""
+def spending_of(
+    scopes: Iterable[Scope], targets: Iterable[TargetInfo], fallback: str | None, routes: Routes
+) -> Spending | None:
+    """None, as for most: nobody has given them a budget.
+
+    `targets` and `fallback` are those that may answer the call, after the rules of its route.
+    """
     budgets = tuple(budget for scope in scopes for budget in scope.budgets)
     if not budgets:
         return None
-    names = {target.deployment for target in route.targets}
-    names |= {target.deployment for rule in route.rules for target in rule.targets}
-    names |= {route.fallback} if route.fallback else set()
+    names = {target.deployment for target in targets if target.weight > 0}
+    names |= {fallback} if fallback else set()
     known = routes.deployments
     models = {known[name].model if name in known else "" for name in names}
     return Spending(budgets, tuple(sorted(models)), routes.prices)

@@ -12,9 +12,18 @@ from control.gateway.admission.credit import (
     spending_of,
     stake_of,
 )
+from control.gateway.terms import terms_of
 from control.metering.rules import PriceFacts
 from control.metering.spool import Close
-from control.routes.snapshot import BudgetInfo, DeploymentInfo, RouteInfo, Routes, RuleInfo, Scope
+from control.routes.snapshot import (
+    BudgetInfo,
+    DeploymentInfo,
+    Identities,
+    RouteInfo,
+    Routes,
+    RuleInfo,
+    Scope,
+)
 from tests.gateway.place import route, target
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -33,18 +42,28 @@ def known(*routes: RouteInfo, **models: str) -> Routes:
 
 def test_scopes_without_a_budget_spend_nothing():
     plain = route()
-    assert spending_of([Scope("t:1", {"requests_per_minute": 5})], plain, known(plain)) is None
+    scopes = [Scope("t:1", {"requests_per_minute": 5})]
+    assert spending_of(scopes, plain.targets, None, known(plain)) is None
 
 
-def test_all_models_that_a_route_may_choose_are_reckoned_with():
-    ruled = RuleInfo(targets=(target("b"),))
-    chosen = route("chat", target("a"), rules=(ruled,), fallback="c")
+@pytest.mark.parametrize(
+    ("ruled", "models"),
+    [
+        (None, ("m", "o")),
+        ((target("b"),), ("n", "o")),
+        ((target("b"), target("a", weight=0)), ("n", "o")),
+    ],
+)
+def test_the_models_that_may_answer_the_call_are_reckoned_with(ruled, models):
+    """Those of rules for others are not: a dearer one there would hold this tenant's money."""
+    rule = RuleInfo(targets=(target("b"),))
+    chosen = route("chat", target("a"), rules=(rule,), fallback="c")
     routes = known(chosen, a="m", b="n", c="o")
-    spending = spending_of(
-        [Scope("k:9", {}, (MONEY,)), Scope("t:1", {}, (TOKENS,))], chosen, routes
-    )
-    assert spending.budgets == (MONEY, TOKENS)
-    assert spending.models == ("m", "n", "o")
+    budgets = {"k:9": Scope("k:9", {}, (MONEY,)), "t:1": Scope("t:1", {}, (TOKENS,))}
+    checks = dict.fromkeys(budgets, ())
+    terms = terms_of(Identities(1, 1, {}, budgets), routes, checks, (*budgets,), "chat", ruled)
+    assert terms.spending.budgets == (MONEY, TOKENS)
+    assert terms.spending.models == models
 
 
 @pytest.mark.parametrize(
