@@ -1,6 +1,8 @@
 """Everything that runs on a clock, in one table, and the threads of the control worker."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from celery import Celery, shared_task
@@ -20,6 +22,7 @@ from control.reconcile.probes import Probes
 from control.routes.builder import Builder
 from control.states import Part
 from control.telemetry import points
+from control.telemetry.outages import DATABASE_AWAY, Outage
 from control.telemetry.store import Store
 
 RECONCILE = "weir.reconcile"
@@ -41,50 +44,61 @@ EXPIRES_PERIODS = 2
 log = logging.getLogger(__name__)
 
 
-@shared_task(name=RECONCILE)
-def reconcile() -> None:
+_no_database = Outage(log, "what runs on a clock waits for the database")
+
+
+@contextmanager
+def _database() -> Iterator[None]:
+    """A task that does not find it has nothing to tell: the next one comes soon."""
     try:
-        loop.tick()
+        yield
+        _no_database.is_over()
+    except DATABASE_AWAY as error:
+        _no_database.goes_on(error)
     finally:
         connection.close()
+
+
+@shared_task(name=RECONCILE)
+def reconcile() -> None:
+    with _database():
+        loop.tick()
 
 
 @shared_task(name=ARCHIVE)
 def archive_drained() -> None:
-    try:
+    with _database():
         reason = "its last replica has ended"
         fleet.archive_drained(by=loop.BY, reason=reason, at=timezone.now())
-    finally:
-        connection.close()
+
+
+_no_valkey = Outage(log, "no points are written while Valkey is away")
 
 
 @shared_task(name=ROLL_UP)
 def roll_up_telemetry() -> None:
     store = Store()
     try:
-        points.roll_up(store, timezone.now())
+        with _database():
+            points.roll_up(store, timezone.now())
+        _no_valkey.is_over()
     except RedisError as error:
-        log.warning("no points are written while Valkey is away: %s", error)
+        _no_valkey.goes_on(error)
     finally:
         store.close()
-        connection.close()
 
 
 @shared_task(name=PRUNE)
 def prune_telemetry() -> None:
-    try:
+    with _database():
         points.prune(timezone.now())
         traces.prune(timezone.now())
-    finally:
-        connection.close()
 
 
 @shared_task(name=END_LEASES)
 def end_credit_leases() -> None:
-    try:
+    with _database():
         budgets.release_ended(timezone.now())
-    finally:
-        connection.close()
 
 
 def put_on_the_clock(celery: Celery) -> None:

@@ -16,6 +16,7 @@ from control.fleet import node as nodes
 from control.metering import usage_time
 from control.models import Node, Replica
 from control.states import REPLICA_FINAL, REPLICA_LIVE, ReplicaState, ReservationState
+from control.telemetry.outages import DATABASE_AWAY, Outage
 from control.telemetry.publish import Publisher
 from engines import gpu, supervisor
 
@@ -40,6 +41,7 @@ class Watch:
         self._busy: set[str] = set()
         self._pending: set[Future] = set()
         self._lock = Lock()
+        self._outage = Outage(log, "the node cannot reach the database")
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="watch", daemon=True)
         self._beats = 0
@@ -65,8 +67,12 @@ class Watch:
         while not self._stopping.wait(BEAT_SECONDS):
             try:
                 self._beat(timezone.now())
+                self._outage.is_over()
+            except DATABASE_AWAY as error:
+                self._outage.goes_on(error)
+                connection.close()
             except DatabaseError as error:
-                log.warning("the node cannot reach the database: %s", error)
+                log.warning("the node's beat failed: %s", error)
                 connection.close()
 
     def _beat(self, at: datetime) -> None:
@@ -165,5 +171,9 @@ class Watch:
         with self._lock:
             self._busy.discard(name)
             self._pending.discard(future)
-        if not future.cancelled() and (error := future.exception()):
+        if future.cancelled() or not (error := future.exception()):
+            return
+        if isinstance(error, DATABASE_AWAY):
+            self._outage.goes_on(error)
+        else:
             log.error("a look at %s failed: %s", name, error, exc_info=error)

@@ -25,6 +25,7 @@ from control.metering.ingest import Shipped, left, ship
 from control.metering.traces import kept_calls
 from control.telemetry.messages import GatewaySample
 from control.telemetry.otlp import Exporter
+from control.telemetry.outages import Outage
 from control.telemetry.publish import Publisher
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class Parent:
         self._ended = threading.Event()  # the workers have; what they wrote is still shipped
         self._left = 0
         self._database_away = False
+        self._outage = Outage(log, "usage waits in the spool")
         self._bounds = Bounds()
         self._exporter = exporter
 
@@ -187,10 +189,11 @@ class Parent:
         try:
             shipped: Shipped = ship(self._spool, owners, timezone.now(), tell=self._export)
             self._left, self._database_away = shipped.left, False
+            self._outage.is_over()
         except (DatabaseError, OSError) as error:
             self._database_away = isinstance(error, DatabaseError)
             self._left = left(self._spool)
-            log.warning("usage waits in the spool: %s", type(error).__name__)
+            self._outage.goes_on(error)
         except Exception:
             log.exception("the spool could not be shipped")
 

@@ -9,6 +9,7 @@ from django.db import DatabaseError, connection
 
 from control.reconcile import actions, facts, rules
 from control.reconcile.world import Action, Note
+from control.telemetry.outages import DATABASE_AWAY
 
 LOCK = 0x57656972  # "Weir"; of reconcile alone
 BY = "reconcile"
@@ -29,6 +30,11 @@ def _done(action: Action, at: datetime) -> bool:
     """One step that cannot be taken must not keep all others waiting."""
     try:
         done = actions.carry_out(action, by=BY, at=at)
+    except DATABASE_AWAY as error:
+        if not connection.is_usable():
+            raise  # nor is any other step to be taken
+        log.warning("a step of reconcile waits for the next tick: %s: %s", action, error)
+        return False
     except DatabaseError:
         log.exception("a step of reconcile failed: %s", action)
         return False

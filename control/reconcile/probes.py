@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from threading import Event, Thread
 
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.utils import timezone
 
 from control.fleet import engine_http
@@ -16,6 +16,7 @@ from control.models.sealing import opened
 from control.reconcile import rules
 from control.reconcile.rules import Streak
 from control.states import ReplicaState
+from control.telemetry.outages import DATABASE_AWAY, Outage
 
 EVERY_SECONDS = 1.0
 PROBES_AT_ONCE = 8
@@ -71,11 +72,13 @@ class Probes:
             log.info("%s has moved on: %s", replica, error)
 
     def _run(self) -> None:
+        outage = Outage(log, "external engines are not probed")
         while not self._stopping.wait(EVERY_SECONDS):
             try:
                 self.round(timezone.now())
-            except DatabaseError as error:
-                log.warning("external engines are not probed: %s", error)
+                outage.is_over()
+            except DATABASE_AWAY as error:
+                outage.goes_on(error)
                 connection.close()
             except Exception:
                 log.exception("a round of probes failed; the next one begins anew")

@@ -6,12 +6,13 @@ from threading import Event, Thread
 
 import psycopg
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.utils import timezone
 
 from control.models import SnapshotPart
 from control.routes import compiler
 from control.states import Part
+from control.telemetry.outages import DATABASE_AWAY, Outage
 
 POLL_SECONDS = 1.0  # a notification may be lost with its connection; a poll is not
 RECONNECT_SECONDS = 1.0
@@ -25,6 +26,7 @@ class Builder:
     def __init__(self, heard: Callable[[set[str]], None] | None = None) -> None:
         """`heard` is told which parts changed, after they were built."""
         self._heard = heard
+        self._outage = Outage(log, "the snapshot is not built until the database is back")
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="snapshot builder", daemon=True)
 
@@ -39,8 +41,8 @@ class Builder:
         while not self._stopping.is_set():
             try:
                 self._listen()
-            except (psycopg.Error, DatabaseError) as error:
-                log.warning("the snapshot is not built until the database is back: %s", error)
+            except DATABASE_AWAY as error:
+                self._outage.goes_on(error)
                 self._stopping.wait(RECONNECT_SECONDS)
             except Exception:
                 log.exception("a part of the snapshot cannot be compiled; trying again")
@@ -55,6 +57,7 @@ class Builder:
         with psycopg.connect(settings.WEIR_DATABASE_URL, **where) as listener:
             listener.execute(f"LISTEN {SnapshotPart.CHANNEL_STALE}")
             build_all()
+            self._outage.is_over()
             while not self._stopping.is_set():
                 notes = listener.notifies(timeout=POLL_SECONDS, stop_after=1)
                 parts = {note.payload for note in notes}

@@ -125,7 +125,14 @@ def test_a_killed_engine_is_replaced(weir):
     assert old not in engine_pids(weir)
 
 
+def tracebacks(weir: Weir) -> int:
+    """In the logs of all that asks the database on its own account."""
+    logs = [weir.home.logs / f"{name}.log" for name in ("control", "node", "gateway")]
+    return sum(log.read_text(errors="replace").count("Traceback") for log in logs)
+
+
 def test_calls_go_on_without_postgresql_and_their_usage_arrives_afterwards(weir):
+    said = tracebacks(weir)
     postgres = psutil.Process(weir.pids()["postgres"])
     stopped = [*postgres.children(), postgres]
     with traffic(weir) as calls:
@@ -142,6 +149,7 @@ def test_calls_go_on_without_postgresql_and_their_usage_arrives_afterwards(weir)
         calls.wait_for_answers()
     assert calls.broken == []
     settled(weir, calls)
+    assert tracebacks(weir) == said
 
 
 def test_calls_go_on_while_valkey_does_not_answer(weir):
