@@ -21,7 +21,7 @@ from control.gateway.streams.relay import Piece
 from control.gateway.waiting import answers as waiting
 from control.gateway.waiting.wants import want_of
 from control.routes.snapshot import Identity, RouteInfo
-from control.states import Outcome
+from control.states import Outcome, Priority
 
 _SENDABLE = (Outcome.COMPLETE, Outcome.INCOMPLETE)
 
@@ -94,7 +94,8 @@ class Call:
         self._held.clear()
         self._pick.tried = frozenset()
 
-    def choose(self) -> Choice:
+    def choose(self, *, owed: bool) -> Choice:
+        self._pick.passes = owed or self.want.priority is Priority.INTERACTIVE
         return self._shared.replicas.choose(self._route, self._pick)
 
     def dispatch(self, choice: Chosen) -> None:

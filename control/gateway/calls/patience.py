@@ -29,7 +29,7 @@ class Caller(Protocol):
     want: Want
     is_unseen: bool  # an engine works on it, and the tenant has received nothing
 
-    def choose(self) -> Choice: ...
+    def choose(self, *, owed: bool) -> Choice: ...
 
     def dispatch(self, choice: Chosen) -> None: ...
 
@@ -91,8 +91,8 @@ class Patience:
 
     # --- what the queue asks ---
 
-    def on_turn(self) -> bool:
-        return self._guarded(self._go)
+    def on_turn(self, *, owed: bool = False) -> bool:
+        return self._guarded(self._go, owed)
 
     def on_patience_ended(self) -> None:
         self._guarded(self._give_up)
@@ -154,11 +154,11 @@ class Patience:
         self._since = self._shared.clock.now()
         self._shared.waiting.requeue(self)
 
-    def _go(self) -> bool:
+    def _go(self, owed: bool) -> bool:
         if self.is_past_deadline():
             self.on_patience_ended()
             return True
-        choice = self._caller.choose()
+        choice = self._caller.choose(owed=owed)
         if isinstance(choice, Full):
             if self._since is None:
                 self._journal.decided(choice)

@@ -43,6 +43,7 @@ class Candidate:
         "engine",
         "id",
         "in_flight",
+        "kept",
         "lent",
         "refused_until",
         "room",
@@ -57,6 +58,7 @@ class Candidate:
         self.capacity = slots
         self.in_flight = in_flight
         self.batch_in_flight = 0  # of those
+        self.kept = 0  # of its slots, for interactive calls alone
         self.room = Room(None)
         self.tempo = Tempo()
         self.engine: EngineLoad | None = None
@@ -67,7 +69,7 @@ class Candidate:
 
     def has_room(self, pick: "Pick") -> bool:
         slots = self.slots
-        if self.in_flight >= slots:
+        if self.in_flight >= slots - (0 if pick.passes else self.kept):
             return False
         share = 0.0
         if pick.batch:
@@ -113,6 +115,7 @@ class Pick(msgspec.Struct, gc=False):
     policy: str = "load_aware"  # one of states.RoutingPolicy
     key: int | None = None  # of its prefix or conversation
     batch: bool = False
+    passes: bool = False  # it may take what is kept for interactive calls
     kv_tokens: int = 0  # of its prompt and the answer that is expected
     turn: int = 0  # of round robin
     tried: frozenset[int] = frozenset()  # not tried again

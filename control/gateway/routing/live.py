@@ -12,11 +12,13 @@ from control.gateway.routing import identity, keys
 from control.gateway.routing.caching import CacheHits, Density
 from control.gateway.routing.candidates import Candidate
 from control.gateway.routing.health import Health
+from control.gateway.routing.room import kept_slots
 from control.gateway.routing.stalls import Oldest, Progress
 from control.gateway.wire import Ask
 from control.routes.snapshot import ReplicaInfo
 from control.states import Outcome
 
+_URGENT_SWEEPS = 10  # seconds for which slots are kept after the last interactive call
 _MARKS = 6  # one a second: longer than what an engine said is of use
 
 
@@ -44,6 +46,8 @@ class Live(Candidate):
         self.health = Health(limits)
         self.probing = False
         self.attempts: set[InFlight] = set()
+        self.urgent_came = False  # an interactive call, since the last sweep
+        self._quiet_sweeps = _URGENT_SWEEPS
         self.said_at = 0.0  # epoch seconds of the engine's last sample
         self.progress = Progress()
         self.cache_hits = CacheHits()
@@ -63,6 +67,12 @@ class Live(Candidate):
     def mark(self, now: float) -> None:
         """Remember how many calls it has now: what the engine says later is of about now."""
         self._marks.append((now, self.in_flight))
+
+    def keep_slots(self) -> None:
+        """Once a second: some slots are for interactive calls alone, while these come."""
+        self._quiet_sweeps = 0 if self.urgent_came else self._quiet_sweeps + 1
+        self.urgent_came = False
+        self.kept = kept_slots(self.slots) if self._quiet_sweeps < _URGENT_SWEEPS else 0
 
     def in_flight_at(self, at: float) -> int:
         """Of our calls, those that the engine had counted then; the last mark before it says."""

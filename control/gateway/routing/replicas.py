@@ -11,6 +11,7 @@ from control.gateway.routing.budget import RetryBudget
 from control.gateway.routing.candidates import Pick
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
+from control.gateway.routing.room import kept_slots
 from control.gateway.routing.rotation import Rotation
 from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady, Option
 from control.gateway.waiting.pace import Mean, Pace
@@ -137,12 +138,13 @@ class LiveReplicas:
 
     def _at_once(self, live: Live) -> int:
         """How many calls it runs while it is full: of slots, or of tokens."""
-        slots = self._even(live)
+        slots = self._even(live) - live.kept
         return min(slots, max(live.in_flight, 1)) if live.room.is_tight else slots
 
     def took(self, live: Live, want: Want) -> None:
         live.in_flight += 1
         live.batch_in_flight += want.priority is Priority.BATCH
+        live.urgent_came |= want.priority is Priority.INTERACTIVE
         live.room.take(want.kv_tokens, is_batch=want.priority is Priority.BATCH)
         if self._buckets.deployments:
             self._buckets.charge(live.info.deployment, 1, want.kv_tokens)
@@ -180,6 +182,7 @@ class LiveReplicas:
             live.pool.sweep(now)
             self.rotation.sweep(live, now)
             live.tempo.sweep(self._limits.interactive_token_seconds)
+            live.keep_slots()
 
     def leave_overdue(self, wall: float) -> None:
         """What still runs on a replica that is stopped soon goes on elsewhere, or ends here."""
@@ -212,6 +215,7 @@ class LiveReplicas:
         """What this process may use of it now."""
         share = self.share_of(live)
         live.slots, live.pool.most = live.health.slots(share), max(share, live.in_flight, 1)
+        live.kept = min(live.kept, kept_slots(live.slots))
         live.lent = not share and not live.health.out
 
 

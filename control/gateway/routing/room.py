@@ -3,6 +3,7 @@
 USABLE_PERCENT = 90  # of what the cache holds: an engine that fills it preempts
 SHARE_LEAST = 0.5
 _LOWER_FACTOR = 0.9
+KEPT_OF_SLOTS_LEAST, KEPT_ONE_OF = 12, 16
 _RAISE_STEP = 0.005  # each second: a step down is made good in about twenty
 
 
@@ -25,6 +26,15 @@ def batch_part(of: int, share: float = 1.0) -> int:
     """
     part = of - max(of // 10, 1) if of > 1 else of
     return part if share >= 1 else max(int(part * share), min(part, 1))
+
+
+def kept_slots(slots: int) -> int:
+    """Slots that only interactive calls may take, while such calls come.
+
+    They begin at once instead of when the next call ends. Of few slots none: an idle one would
+    cost more than a turn.
+    """
+    return 0 if slots < KEPT_OF_SLOTS_LEAST else max(slots // KEPT_ONE_OF, 1)
 
 
 def held_tokens(input_tokens: int, output_tokens: int, output_expected: int) -> int:

@@ -18,8 +18,11 @@ class Waiter(Protocol):
     want: Want
     is_told: bool  # it wants to hear of its place
 
-    def on_turn(self) -> bool:
-        """Try to go now; False leaves the call where it waits."""
+    def on_turn(self, *, owed: bool = False) -> bool:
+        """Try to go now; False leaves the call where it waits.
+
+        `owed`: it goes before interactive calls that wait, so what is kept for these is its too.
+        """
 
     def on_patience_ended(self) -> None: ...
 
@@ -107,12 +110,13 @@ class Line:
 
     def offer(self) -> bool:
         """A turn for the first who can use it; False if nobody can."""
-        for priority in self.turns.order(self.waiting()):
+        waiting = self.waiting()
+        for priority in self.turns.order(waiting):
             queues = self.queues[priority]
             if not queues:
                 continue  # those asked before made them leave
             tenant = self.services[priority].least(queues)
-            if next(iter(queues[tenant])).on_turn():
+            if next(iter(queues[tenant])).on_turn(owed=Priority.INTERACTIVE in waiting):
                 return True
             if priority is not Priority.BATCH:
                 # What has no room for this one may have for smaller ones: it would never have its

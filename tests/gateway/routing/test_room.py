@@ -19,6 +19,11 @@ def test_batch_leaves_a_tenth_and_never_halts(of, share, batch):
     assert room.batch_part(of, share) == batch
 
 
+@pytest.mark.parametrize(("slots", "kept"), [(0, 0), (11, 0), (12, 1), (31, 1), (32, 2), (256, 16)])
+def test_one_of_sixteen_slots_is_kept_for_interactive_calls(slots, kept):
+    assert room.kept_slots(slots) == kept
+
+
 @pytest.mark.parametrize(
     ("kv_tokens", "share", "usable"),
     [(None, 1.0, None), (1000, 1.0, 900), (1000, 0.5, 450), (0, 1.0, 0), (7, 1.0, 6)],

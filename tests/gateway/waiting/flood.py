@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import count
 
 from control.gateway.routing import rules as routing
+from control.gateway.routing.room import kept_slots
 from control.gateway.waiting import rules
 from control.gateway.waiting.pace import Mean
 from control.gateway.waiting.queue import Waiting
@@ -24,6 +25,8 @@ class Flood:
         self.capacity = slots / MEAN_SECONDS  # calls a second
         self.waiting = Waiting(calls_max=200, clock=lambda: self.now)
         self.slots = self.free = slots
+        self.kept = 0  # of the slots, for interactive calls
+        self.waits: dict[str, list[float]] = {}  # of those served, by priority
         self.held = Mean()
         self.ends: Counter[str] = Counter()
         self.served: Counter[str] = Counter()  # by priority
@@ -38,6 +41,8 @@ class Flood:
 
     def arrive(self, priority: str, per_second: float, seconds: float) -> None:
         """From now on, waiting for nobody."""
+        if priority is rules.ORDER[0]:
+            self.kept = kept_slots(self.slots)
         when = self.now
         while (when := when + self.random.expovariate(per_second)) < self.now + seconds:
             self.at(when, lambda: Call(self, priority).arrive())
@@ -56,7 +61,7 @@ class Flood:
         self.now = until
 
     def pace(self) -> rules.Pace | None:
-        return routing.pace([(self.slots, self.held.pace)])
+        return routing.pace([(self.slots - self.kept, self.held.pace)])
 
 
 class Call:
@@ -68,22 +73,25 @@ class Call:
         ends_by = flood.now + 580
         self.want = Want(frozenset(["d"]), priority, 1, 10, ends_by, PATIENCE_SECONDS)
         self.is_queued = False
+        self.came_at = flood.now
 
     def arrive(self) -> None:
         flood = self.flood
         if flood.waiting.may_go(self.want) and self.on_turn():
             return
-        decision = flood.waiting.join(self, flood.pace(), slots=flood.slots)
+        decision = flood.waiting.join(self, flood.pace(), slots=flood.slots - flood.kept)
         self.is_queued = isinstance(decision, Queued)
         flood.queued += self.is_queued
         if not self.is_queued:
             flood.ends["refused"] += 1
 
-    def on_turn(self) -> bool:
+    def on_turn(self, *, owed: bool = False) -> bool:
         flood = self.flood
-        if not flood.free:
+        passes = owed or self.want.priority is rules.ORDER[0]
+        if flood.free <= (0 if passes else flood.kept):
             return False
         flood.free -= 1
+        flood.waits.setdefault(self.want.priority, []).append(flood.now - self.came_at)
         flood.waiting.dispatched(self)
         flood.at(flood.now + self.seconds, self._end)
         return True

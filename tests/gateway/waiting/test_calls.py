@@ -223,24 +223,6 @@ async def test_a_tier_nobody_knows_is_a_400(place, engines):
     assert "default, fast, flex" in answer.error["message"]
 
 
-async def test_batch_leaves_a_floor_that_the_urgent_find(tmp_path):
-    async with busy(tmp_path, slots=0) as place:
-        place.know_replicas(replica(1, place.engine.port, slots=20))
-        for n in range(18):
-            place.calls.append(
-                asyncio.create_task(place.post(chat(f"bulk {n}", service_tier="flex")))
-            )
-        await place.until(lambda: len(place.engine.seen) == 18)
-        await waits(place, "bulk 18", service_tier="flex")
-        for n in range(2):
-            place.calls.append(asyncio.create_task(place.post(chat(f"urgent {n}"), key=URGENT)))
-        await place.until(lambda: len(place.engine.seen) == 20)
-        assert len(place.shared.waiting) == 1
-        order = await served(place)
-        assert set(order[18:20]) == {"urgent 0", "urgent 1"}
-        assert order[20] == "bulk 18"
-
-
 async def test_routes_to_the_same_replicas_share_their_queue(tmp_path):
     async with busy(tmp_path) as place:
         place.know(route(), route("also", target("d", weight=7), target("off", weight=0)))

@@ -46,7 +46,7 @@ class Waiter:
         self.yields = 0
         self.is_told = False
 
-    def on_turn(self) -> bool:
+    def on_turn(self, *, owed: bool = False) -> bool:
         if not self.room.slots:
             return False
         self.room.slots -= 1
@@ -186,7 +186,7 @@ def test_a_turn_that_ends_at_once_passes_on():
     room = Room()
 
     class Failing(Waiter):
-        def on_turn(self) -> bool:
+        def on_turn(self, *, owed: bool = False) -> bool:
             super().on_turn()
             room.slots += 1
             room.waiting.settled(self, 0)
