@@ -1,17 +1,19 @@
-"""The kinds of engines Weir can launch, each as four pure functions."""
+"""The kinds of engines Weir can launch, each as five pure functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from engines.arguments import Argument
-from engines.spec import Cause, Command, EngineLoad, EngineSpec, Phase
+from engines.spec import Cause, Command, EngineLoad, EngineSpec, Phase, Startup
 from engines.stub import causes as stub_causes
 from engines.stub import command as stub_command
 from engines.stub import metrics as stub_metrics
+from engines.stub import startup as stub_startup
 from engines.vllm import causes as vllm_causes
 from engines.vllm import command as vllm_command
 from engines.vllm import metrics as vllm_metrics
+from engines.vllm import startup as vllm_startup
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Kind:
     parse_metrics: Callable[[str], EngineLoad]
     read_phase: Callable[[str], Phase]
     read_cause: Callable[[str, int | None], Cause]
+    read_startup: Callable[[str], Startup]
     arguments: Mapping[str, Argument]
     elsewhere: Mapping[str, str]  # arguments that others decide, and who
 
@@ -30,6 +33,7 @@ KINDS: dict[str, Kind] = {
         vllm_metrics.parse_metrics,
         vllm_causes.read_phase,
         vllm_causes.read_cause,
+        vllm_startup.read_startup,
         vllm_command.ARGUMENTS,
         vllm_command.ELSEWHERE,
     ),
@@ -38,6 +42,7 @@ KINDS: dict[str, Kind] = {
         stub_metrics.parse_metrics,
         stub_causes.read_phase,
         stub_causes.read_cause,
+        stub_startup.read_startup,
         stub_command.ARGUMENTS,
         {},
     ),

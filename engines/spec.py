@@ -56,6 +56,19 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Startup:
+    """What an engine's log says of its start, for each device; None is what it does not say."""
+
+    weights_bytes: int | None = None
+    consumed_bytes: int | None = None  # weights and what its libraries hold
+    activation_bytes: int | None = None
+    graph_bytes: int | None = None
+    kv_bytes: int | None = None
+    kv_tokens: int | None = None
+    capture_seconds: float = 0.0  # profile, compilation, graphs
+
+
+@dataclass(frozen=True)
 class Cause:
     """Why an engine failed: a code from a closed set, its own words, and whether to try again."""
 

@@ -52,10 +52,15 @@ def used_by(readings: list[GpuReading], pids: set[int]) -> dict[str, int]:
     used = {}
     for reading in readings:
         if reading.kind == "cpu":
-            used[reading.uuid] = sum(map(_private_bytes, pids))
+            used[reading.uuid] = private_bytes(pids)
         else:
             used[reading.uuid] = sum(size or 0 for pid, size in reading.processes if pid in pids)
     return used
+
+
+def private_bytes(pids: set[int]) -> int:
+    """RAM that ends with these processes."""
+    return sum(map(_private_bytes, pids))
 
 
 def _record(node: Node, reading: GpuReading, ours_bytes: int, at: datetime) -> None:

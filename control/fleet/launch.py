@@ -117,6 +117,10 @@ def device_kind(replica: Replica) -> str:
     return held[0].device.kind if held else "cpu"
 
 
+def device_uuids(replica: Replica) -> tuple[str, ...]:
+    return tuple(_bytes_by_device(_held(replica)))
+
+
 def slots_of(replica: Replica) -> int:
     demand = memory.demand_of(replica.version.arguments, replica.version.memory)
     held = _held(replica)

@@ -7,7 +7,7 @@ from typing import assert_never
 from django.conf import settings
 from django.db import transaction
 
-from control.fleet import engine_http, launch, node_tasks
+from control.fleet import engine_http, launch, node_tasks, starts
 from control.fleet.health import rules
 from control.fleet.health.rules import (
     Advance,
@@ -69,6 +69,10 @@ class Engines:
             self._carry_out(verdict, replica, signs, at)
         except IllegalMove as error:
             log.info("%s has moved on: %s", replica, error)
+        if state in REPLICA_BEFORE_READY and replica.state == ReplicaState.READY:
+            kind = KINDS[replica.version.engine["kind"]]
+            said = kind.read_startup(supervisor.log_text(launch.folder_of(replica)))
+            starts.at_ready(replica, said, at=at)
 
     def measure(self, replica: Replica, at: datetime) -> EngineLoad | None:
         """Read its load and share it with whoever watches; None if it does not answer."""

@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from control.fleet import devices, launch, looks, node_tasks
+from control.fleet import devices, launch, looks, node_tasks, starts
 from control.fleet import node as nodes
 from control.metering import usage_time
 from control.models import Node, Replica
@@ -24,6 +24,7 @@ BEAT_SECONDS = 1.0
 LOOKS_AT_ONCE = 6
 LOOK_SECONDS_MAX = 8.0
 ORPHANS_EVERY_BEATS = 30
+PEAKS_EVERY_BEATS = 15
 FOLDERS_KEPT = timedelta(hours=24)
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,8 @@ class Watch:
         self._turn("device time", self.count_use)
         if self._beats % ORPHANS_EVERY_BEATS == 0:
             self._turn("leftovers", self.clear_leftovers)
+        if self._beats % PEAKS_EVERY_BEATS == 0:
+            self._turn("peaks", self.note_peaks)
         self._beats += 1
         launches = self.launches()
         self._engines.keep_only(set(launches))
@@ -129,6 +132,17 @@ class Watch:
             self._use.note(replica_id, share, self._engines.busy_ratio(replica_id), at)
         self._use.keep_only(held)
         self._use.flush(at)
+
+    def note_peaks(self) -> None:
+        """What launches really hold corrects the estimate of the next one."""
+        readings = devices.named(gpu.read(), self.node)
+        rows = Replica.objects.filter(node=self.node, state=ReplicaState.READY)
+        for replica in rows.exclude(kv_tokens=None).select_related("version"):
+            record = supervisor.adopt(launch.folder_of(replica))
+            pids = {process.pid for process in supervisor.members(record)} if record else set()
+            used = devices.used_by(readings, pids)
+            most = max((used.get(uuid, 0) for uuid in launch.device_uuids(replica)), default=0)
+            starts.note_use(replica, most, devices.private_bytes(pids), at=timezone.now())
 
     def clear_leftovers(self) -> None:
         """End engines of this home that no row knows, and forget folders of long ended ones."""

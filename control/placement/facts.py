@@ -4,7 +4,7 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 
 from control.models import Device, Node, Replica, Reservation, Version
-from control.placement import memory
+from control.placement import learned, memory
 from control.placement.kv_cache import KvCost
 from control.placement.memory import Demand
 from control.placement.model import ModelFacts
@@ -76,7 +76,7 @@ def sizes_by_kind(
 ) -> dict[str, memory.Sizes]:
     if version.engine.get("kind") == "stub":
         return dict.fromkeys(DEVICE_KINDS, memory.STUB)
-    model, beside = known_model(version), held_beside_kv(version)
+    model, beside = known_model(version), learned.held_beside_kv(version)
     return {
         kind: memory.sizes(weights_bytes, cost, demand, kind, model, beside.get(kind))
         for kind in DEVICE_KINDS
@@ -87,14 +87,6 @@ def known_model(version: Version) -> ModelFacts | None:
     """What its files said; None until some node has them."""
     measure = getattr(version, "measure", None)
     return ModelFacts.from_dict(measure.facts) if measure and measure.facts else None
-
-
-def held_beside_kv(version: Version) -> dict[str, int]:
-    """Kind of device → the most that launches of the version held there beside their KV cache."""
-    found: dict[str, int] = {}
-    for peak in version.peaks.exclude(beside_kv_bytes=None):
-        found[peak.device_kind] = max(found.get(peak.device_kind, 0), peak.beside_kv_bytes)
-    return found
 
 
 def devices(device_ids: list[int]) -> tuple[DeviceFacts, ...]:

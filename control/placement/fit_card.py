@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from control.placement import memory, weights
 from control.placement.cards import DeviceKind
 from control.placement.kv_cache import KvCost
-from control.placement.memory import GIB, Demand, Sizes
+from control.placement.memory import GIB, Demand, Held, Sizes
 from control.placement.model import ModelFacts
 
 PARALLEL = (2, 4, 8)
@@ -59,10 +59,10 @@ def fit_card(
     model: ModelFacts,
     demand: Demand,
     kinds: Iterable[DeviceKind],
-    measured: dict[str, int] | None = None,
+    held: dict[str, Held] | None = None,
 ) -> tuple[Fit, ...]:
-    """`measured`: kind of device → bytes that launches of this version held beside their cache."""
-    return tuple(_fit(model, demand, kind, (measured or {}).get(kind.kind)) for kind in kinds)
+    """`held`: kind of device → what launches of this version held beside their cache."""
+    return tuple(_fit(model, demand, kind, (held or {}).get(kind.kind)) for kind in kinds)
 
 
 def guidance(model: ModelFacts) -> str:
@@ -78,20 +78,20 @@ def guidance(model: ModelFacts) -> str:
     return f"{size}: {usual}"
 
 
-def _fit(model: ModelFacts, demand: Demand, device: DeviceKind, measured: int | None) -> Fit:
-    size = _sizes(model, demand, device, measured)
+def _fit(model: ModelFacts, demand: Demand, device: DeviceKind, held: Held | None) -> Fit:
+    size = _sizes(model, demand, device, held)
     left = memory.room_for_kv(size, budget_bytes(device))
     fits = demand.devices == 1 or device.kind == "gpu"
     fits = fits and left >= size.kv_bytes_min
     kv_bytes = _kv_given(left, size, demand) if fits else left
     length = demand.context_tokens or model.kv.context_tokens
-    held = min(size.fixed_bytes, model.weights.on_each(demand.devices))
+    loaded = min(size.fixed_bytes, model.weights.on_each(demand.devices))
     return Fit(
         device=device,
         fits=fits,
         devices=demand.devices,
-        weights_bytes=held,
-        overhead_bytes=size.fixed_bytes - held,
+        weights_bytes=loaded,
+        overhead_bytes=size.fixed_bytes - loaded,
         kv_bytes=kv_bytes,
         kv_tokens=memory.kv_tokens(kv_bytes, model.kv, demand, device.kind) if fits else 0,
         context_tokens=length,
@@ -109,10 +109,10 @@ def budget_bytes(device: DeviceKind) -> int:
 
 
 def _sizes(
-    model: ModelFacts, demand: Demand, device: DeviceKind, measured: int | None = None
+    model: ModelFacts, demand: Demand, device: DeviceKind, held: Held | None = None
 ) -> Sizes:
     total = model.weights.total_bytes
-    return memory.sizes(total, model.kv, demand, device.kind, model, measured)
+    return memory.sizes(total, model.kv, demand, device.kind, model, held)
 
 
 def _kv_given(left: int, size: Sizes, demand: Demand) -> int:

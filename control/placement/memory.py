@@ -36,6 +36,14 @@ class Sizes:
         return self.fixed_bytes + self.kv_bytes_min
 
 
+@dataclass(frozen=True)
+class Held:
+    """What launches held of a device beside their KV cache."""
+
+    bytes: int
+    whole: bool  # the engine told its largest step too, so that less than estimated is enough
+
+
 # The stub engine has no model: one small process.
 STUB = Sizes(fixed_bytes=96 * MIB, kv_bytes_min=0, kv_bytes=0, call_bytes=0)
 
@@ -83,11 +91,11 @@ def sizes(
     demand: Demand,
     device_kind: str,
     model: ModelFacts | None = None,
-    measured_bytes: int | None = None,
+    held: Held | None = None,
 ) -> Sizes:
     """Per device: weights and KV heads are split over the devices, overhead is not.
 
-    `model` sharpens the estimate; `measured_bytes` is what launches held beside their KV cache.
+    `model` sharpens the estimate; `held` is what launches were seen to hold.
     """
     length = demand.context_tokens or cost.context_tokens
     block, step = BLOCK_TOKENS[device_kind], demand.step(device_kind)
@@ -103,7 +111,7 @@ def sizes(
     offloaded = min(weights, demand.offload_bytes) if device_kind == "gpu" else 0
     estimate = weights - offloaded + overhead_bytes(weights_bytes, device_kind, model, demand)
     return Sizes(
-        fixed_bytes=corrected(estimate, measured_bytes, device_kind),
+        fixed_bytes=corrected(estimate, held),
         kv_bytes_min=least,
         kv_bytes=wanted,
         call_bytes=one,
@@ -111,11 +119,15 @@ def sizes(
     )
 
 
-def corrected(estimate_bytes: int, measured_bytes: int | None, device_kind: str) -> int:
-    """What was measured, where it was. Of RAM it only raises: pages come as they are touched."""
-    if measured_bytes is None:
+def corrected(estimate_bytes: int, held: Held | None) -> int:
+    """What was measured, where it was; up to a half more than estimated: one may have leaked.
+
+    Seen from outside it only raises: pages and the largest step come as they are needed.
+    """
+    if held is None:
         return estimate_bytes
-    return max(estimate_bytes, measured_bytes) if device_kind == "cpu" else measured_bytes
+    most = min(held.bytes, estimate_bytes * 3 // 2)
+    return most if held.whole else max(estimate_bytes, most)
 
 
 def own_ratio(total_bytes: int) -> float:

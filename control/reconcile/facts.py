@@ -31,6 +31,7 @@ def world(at: datetime) -> World:
             | ~Q(note="", hindrance="")
         )
         .select_related("version__model", "version__measure")
+        .prefetch_related("version__peaks")
         .annotate(generation=Max("replicas__generation"))
         .order_by("pk")
     )

@@ -17,6 +17,7 @@ from control.models import (
     SnapshotPart,
     Target,
 )
+from control.placement import learned
 from control.routes import money, stored
 from control.routes.snapshot import (
     FORMAT,
@@ -138,11 +139,12 @@ def _routes(version: int) -> Routes:
     targets = defaultdict(list)
     for target in Target.objects.select_related("deployment").order_by("pk"):
         targets[target.route_id].append((target.deployment.name, target.weight))
+    starts = learned.cold_starts([row.version_id for row in active.values()])
     return Routes(
         FORMAT,
         version,
         routes={
-            route.name: _route(route, targets[route.pk], active)
+            route.name: _route(route, targets[route.pk], active, starts)
             for route in Route.objects.filter(archived_at=None).select_related("fallback")
         },
         deployments={name: _deployment(row) for name, row in active.items()},
@@ -164,8 +166,12 @@ def _deployment(row: Deployment) -> DeploymentInfo:
     )
 
 
-def _route(route: Route, targets: Weights, active: Active) -> RouteInfo:
+def _route(
+    route: Route, targets: Weights, active: Active, starts: dict[int, learned.ColdStartFacts]
+) -> RouteInfo:
     fallback = route.fallback.name if route.fallback else None
+    versions = [active[name].version_id for name, _ in targets if name in active]
+    took = [starts[version].seconds for version in versions if version in starts]
     return RouteInfo(
         name=route.name,
         created_at=int(route.created_at.timestamp()),
@@ -174,6 +180,7 @@ def _route(route: Route, targets: Weights, active: Active) -> RouteInfo:
         fallback=fallback if fallback in active else None,
         bucket=msgspec.convert(route.bucket, BucketInfo | None),
         moderation=msgspec.convert(route.moderation, ModerationInfo | None),
+        start_seconds=round(min(took), 1) if took else None,
         **{name: getattr(route, name) for name in stored.PLAIN if name != "note"},
         **{name: tuple(getattr(route, name)) for name in stored.LISTS},
     )

@@ -109,6 +109,9 @@ class RouteInfo(msgspec.Struct, frozen=True):
     bucket: BucketInfo | None = None
     moderation: ModerationInfo | None = None
     sample: float = 0.01  # share of calls whose trace is kept though nothing was wrong
+    start_seconds: float | None = (
+        None  # that a cold start took of late, the quickest of its targets
+    )
 
 
 class DeploymentInfo(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ import pytest
 
 from control.placement import cards, fit_card, model
 from control.placement.cards import DeviceKind
-from control.placement.memory import GIB, demand_of
+from control.placement.memory import GIB, Held, demand_of
 from tests.placement.test_weights import AWQ, QWEN_14B
 
 LLAMA_70B = {
@@ -22,10 +22,10 @@ CARDS = {card.name: card for card in cards.COMMON}
 H100, L4, T4 = CARDS["NVIDIA H100 80GB HBM3"], CARDS["NVIDIA L4"], CARDS["Tesla T4"]
 
 
-def fit(config, card, arguments=None, memory=None, measured=None):
+def fit(config, card, arguments=None, memory=None, held=None):
     facts = model.read(config, None, arguments or {})
     demand = demand_of(arguments or {}, memory)
-    [found] = fit_card.fit_card(facts, demand, [card], measured)
+    [found] = fit_card.fit_card(facts, demand, [card], held)
     return found
 
 
@@ -105,7 +105,7 @@ def test_only_what_a_cpu_can_do_is_offered_for_one():
 
 def test_what_was_measured_decides():
     assert not fit(QWEN_14B, L4, {"max_model_len": 2048}).fits
-    assert fit(QWEN_14B, L4, {"max_model_len": 2048}, measured={"gpu": 16 * GIB}).fits
+    assert fit(QWEN_14B, L4, {"max_model_len": 2048}, held={"gpu": Held(16 * GIB, whole=True)}).fits
 
 
 @pytest.mark.parametrize(

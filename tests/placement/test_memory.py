@@ -4,7 +4,7 @@ import pytest
 
 from control.placement import memory
 from control.placement.kv_cache import KvCost, kv_cost
-from control.placement.memory import Demand, sizes
+from control.placement.memory import Demand, Held, sizes
 from control.placement.model import ModelFacts, Shape
 from control.placement.weights import of_parameters
 
@@ -189,13 +189,19 @@ def test_a_cache_takes_the_type_that_the_arguments_name():
     assert kv_cost(attention(32, 32, 8), dtype="float32").full_bytes == 2 * 131_072
 
 
-def test_what_launches_held_replaces_the_estimate_of_a_card_and_only_raises_that_of_ram():
-    cost, demand = kv_cost(attention(32, 32, 8)), Demand()
-    for kind, fixed in (("gpu", memory.GIB), ("cpu", memory.CPU_OVERHEAD_BYTES + memory.GIB)):
-        found = sizes(memory.GIB, cost, demand, kind, measured_bytes=memory.GIB)
-        assert found.fixed_bytes == fixed
-    raised = sizes(memory.GIB, cost, demand, "cpu", measured_bytes=9 * memory.GIB)
-    assert raised.fixed_bytes == 9 * memory.GIB
+@pytest.mark.parametrize(
+    ("held", "whole", "fixed"),
+    [
+        (None, False, 10),
+        (8, True, 8),  # the engine told its largest step as well: less is enough
+        (8, False, 10),  # seen from outside: it may not have met its largest step yet
+        (12, False, 12),
+        (12, True, 12),
+        (40, False, 15),  # one launch that leaked does not make the next impossible
+    ],
+)
+def test_what_launches_held_corrects_the_next_estimate(held, whole, fixed):
+    assert memory.corrected(10, held and Held(held, whole)) == fixed
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,8 @@ class Patience:
     def _tell(self, place: Place) -> None:
         ready = self._is_ready()
         pace = self._shared.replicas.pace(self._route) if ready else None
-        self._caller.say(progress.comment(place, pace, is_loading=not ready))
+        took = self._route.start_seconds
+        self._caller.say(progress.comment(place, pace, is_loading=not ready, start_seconds=took))
 
     def _yield(self) -> None:
         self.yields += 1
@@ -244,5 +245,8 @@ class Patience:
     def _loading(self) -> Refusal:
         if vain := self._in_vain(0.0):  # it was worth to wait, but it came to nothing
             return self._hindered(vain)
-        text = f"The model behind '{self._route.name}' is not ready yet. Please try again shortly."
-        return errors.ModelLoading(text, wait_seconds=self._shared.limits.loading_retry_seconds)
+        took = self._route.start_seconds
+        said = f" A start takes about {took:.0f} s." if took else ""
+        text = f"The model behind '{self._route.name}' is not ready yet.{said}"
+        wait_seconds = took or self._shared.limits.loading_retry_seconds
+        return errors.ModelLoading(f"{text} Please try again shortly.", wait_seconds=wait_seconds)

@@ -25,11 +25,14 @@ def place(waiting: Waiting, priority: Priority, tenant: int, ahead: int) -> Plac
     return Place(min(math.ceil(turns), of), of)
 
 
-def comment(where: Place, pace: Pace | None, *, is_loading: bool) -> bytes:
+def comment(
+    where: Place, pace: Pace | None, *, is_loading: bool, start_seconds: float | None = None
+) -> bytes:
     """A line that every reader of event streams passes over."""
     queued = f"queued {where.turn} of {where.of}"
     if is_loading:
-        text = f"the model is loading, {queued}"
+        took = f" (a start takes about {start_seconds:.0f} s)" if start_seconds else ""
+        text = f"the model is loading{took}, {queued}"
     elif pace is None:
         text = queued
     else:

@@ -43,6 +43,11 @@ def test_what_a_call_that_waits_is_told(pace, is_loading, text):
     assert progress.comment(Place(3, 12), pace, is_loading=is_loading) == text
 
 
+def test_how_long_starts_took_is_told_to_calls_that_are_held_for_one():
+    told = progress.comment(Place(1, 2), None, is_loading=True, start_seconds=46.6)
+    assert told == b": the model is loading (a start takes about 47 s), queued 1 of 2\n\n"
+
+
 def asks(place: Gateway, body: dict) -> Stream:
     stream = place.stream(body, KEY)
     stream._sent = stream._sent.replace(b"host: x\r\n", b"host: x\r\nx-weir-progress: 1\r\n", 1)
