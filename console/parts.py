@@ -9,6 +9,7 @@ from django.template.loader import render_to_string
 
 from console.charts import CHARTS
 from control.catalog import facts as catalog
+from control.catalog import fitting
 from control.fleet import facts as fleet
 from control.fleet import machines
 from control.routes import facts as routes
@@ -104,6 +105,13 @@ def nodes(at: datetime, _: str = "") -> dict:
 
 def models(at: datetime) -> dict:
     return {"now": at, "models": catalog.models(), "routes": routes.routes(archived=True)}
+
+
+def model(at: datetime, name: str) -> dict | None:
+    """Where its versions fit; None if there is no such model."""
+    if not catalog.exists(name):
+        return None
+    return {"now": at, "name": name, "versions": fitting.of_model(name)}
 
 
 def route(at: datetime, name: str) -> dict:

@@ -35,6 +35,7 @@ urlpatterns = [
     path("nodes/", nodes.show, name="nodes"),
     path("nodes/<slug:name>/cordon/", nodes.cordon, name="cordon"),
     path("models/", models.show, name="models"),
+    path("models/<slug:name>/", models.one, name="model"),
     path("models/routes/<path:name>/", models.route, name="route"),
     path("tenants/", tenants.show, name="tenants"),
     path("tenants/<slug:name>/", tenants.one, name="tenant"),

@@ -6,6 +6,7 @@ from rest_framework.routers import SimpleRouter
 
 from console.api.base import OperatorsOnly
 from console.api.fleet import Deployments, Nodes, Routes
+from console.api.models import Models
 from console.api.tenancy import Keys, Tenants
 from console.api.usage import Usage
 
@@ -21,6 +22,7 @@ router.register("tenants", Tenants, basename="api-tenant")
 router.register("keys", Keys, basename="api-key")
 router.register("deployments", Deployments, basename="api-deployment")
 router.register("routes", Routes, basename="api-route")
+router.register("models", Models, basename="api-model")
 router.register("nodes", Nodes, basename="api-node")
 
 urlpatterns = [

@@ -19,3 +19,11 @@ def route(request: HttpRequest, name: str) -> HttpResponse:
     if context["route"] is None:
         raise Http404(f"There is no route {name}.")
     return render(request, "pages/route.html", context)
+
+
+@require_safe
+def one(request: HttpRequest, name: str) -> HttpResponse:
+    context = parts.model(timezone.now(), name)
+    if context is None:
+        raise Http404(f"There is no model {name}.")
+    return render(request, "pages/model.html", context)

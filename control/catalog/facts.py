@@ -52,6 +52,10 @@ def models(*, first: int = 0, count: int = ROWS_MAX) -> list[ModelFacts]:
     ]
 
 
+def exists(name: str) -> bool:
+    return CatalogModel.objects.filter(name=name).exists()
+
+
 def _version(version: Version, deployments: tuple[str, ...]) -> VersionFacts:
     return VersionFacts(
         name=version.name,

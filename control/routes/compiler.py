@@ -17,7 +17,6 @@ from control.models import (
     SnapshotPart,
     Target,
 )
-from control.placement import learned
 from control.routes import money, stored
 from control.routes.snapshot import (
     FORMAT,
@@ -35,6 +34,7 @@ from control.routes.snapshot import (
     TargetInfo,
 )
 from control.states import DeploymentState, KeyState, Part, Priority, ReplicaState
+from control.telemetry import cold_starts
 
 Active = dict[str, Deployment]  # by name
 Weights = list[tuple[str, int]]
@@ -139,7 +139,7 @@ def _routes(version: int) -> Routes:
     targets = defaultdict(list)
     for target in Target.objects.select_related("deployment").order_by("pk"):
         targets[target.route_id].append((target.deployment.name, target.weight))
-    starts = learned.cold_starts([row.version_id for row in active.values()])
+    starts = cold_starts.cold_starts([row.version_id for row in active.values()])
     return Routes(
         FORMAT,
         version,
@@ -167,7 +167,7 @@ def _deployment(row: Deployment) -> DeploymentInfo:
 
 
 def _route(
-    route: Route, targets: Weights, active: Active, starts: dict[int, learned.ColdStartFacts]
+    route: Route, targets: Weights, active: Active, starts: dict[int, cold_starts.ColdStartFacts]
 ) -> RouteInfo:
     fallback = route.fallback.name if route.fallback else None
     versions = [active[name].version_id for name, _ in targets if name in active]

@@ -40,7 +40,7 @@ def problems(response) -> dict[str, str]:
     return {it["field"]: it["what"] for it in response.json()["error"]["problems"]}
 
 
-ADDRESSES = ["tenants", "keys", "deployments", "routes", "nodes", "usage", "schema"]
+ADDRESSES = ["tenants", "keys", "deployments", "routes", "nodes", "models", "usage", "schema"]
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

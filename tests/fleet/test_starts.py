@@ -8,12 +8,13 @@ from django.db.backends.postgresql.psycopg_any import NumericRange
 
 from control.fleet import launch, starts
 from control.models import ColdStart, Reservation, VersionPeak
-from control.placement import facts, learned
+from control.placement import facts
 from control.placement.memory import GIB, MIB
 from control.routes import compiler
 from control.routes.actions import save_route
 from control.routes.wanted import RouteWanted, TargetWanted
 from control.states import Part, ReplicaState
+from control.telemetry import cold_starts
 from engines.spec import Startup
 from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
 from tests.placement.files import decoder, write_headers
@@ -73,9 +74,9 @@ def test_the_median_of_the_last_starts_is_told_to_held_calls(replica):
             replica=other,
             version=replica.version,
             at=after(number),
-            **dict.fromkeys(learned.PARTS, 0.0) | {"load_seconds": seconds},
+            **dict.fromkeys(cold_starts.PARTS, 0.0) | {"load_seconds": seconds},
         )
-    found = learned.cold_starts([replica.version_id])[replica.version_id]
+    found = cold_starts.cold_starts([replica.version_id])[replica.version_id]
     assert (found.seconds, found.starts) == (50, 5)
     who = {"by": "t", "reason": "t", "at": AT}
     save_route(RouteWanted("chat", (TargetWanted(replica.deployment.name, 1),)), **who)
