@@ -40,6 +40,7 @@ class Ask(msgspec.Struct):
     links: tuple[Link, ...] = ()  # media that an engine would fetch from somewhere
     dialect: Dialect | None = None  # how to answer; None is as OpenAI does
     salt: str = ""  # of an engine's prefix cache
+    tier: str = ""  # that it is served with, if the tenant asked for one
 
     @property
     def input_estimate(self) -> int:

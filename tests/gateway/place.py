@@ -84,7 +84,7 @@ def replica(id_: int, port: int, **changes) -> ReplicaInfo:
         "host": "127.0.0.1",
         "path": "",
         "tls": False,
-        "served_name": "m",
+        "served_name": "chat",  # as the route: then an answer passes as it came
         "slots": 64,
         "state": "ready",
         "sealed_key": "",

@@ -18,6 +18,7 @@ class Serving:
     def __enter__(self) -> "Serving":
         self._thread.start()
         self._upstream = Upstream(*self._scripts)
+        self._upstream.served = "m"  # as the tables of these tests name the model
         self.port = self._run(self._upstream.start())
         return self
 

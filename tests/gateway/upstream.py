@@ -120,7 +120,7 @@ class Upstream:
     def __init__(self, *scripts: Script) -> None:
         self.scripts = list(scripts) or [answered()]
         self.seen: list[Seen] = []
-        self.served = "m"  # what it says that it serves; None is a 404
+        self.served = "chat"  # what it says that it serves; None is a 404
         self.health = 200
         self.probes: list[str] = []  # paths that were asked beside calls
         self.connections = 0

@@ -230,6 +230,8 @@ class Attempt:
         self.finish_reason = (seen.choices[0].finish_reason or "") if seen.choices else ""
         if self._plan.stops and seen.choices:
             body = stops.cut(body, self._plan.stops)
+        if self._plan.name:
+            body = self._plan.name.renamed(body)
         self._leave()
         self._shared.replicas.succeeded(self.live)
         return self._caller.on_answer(body)

@@ -11,6 +11,7 @@ from control.gateway.calls.loss import Loss
 from control.gateway.calls.patience import Patience
 from control.gateway.calls.plan import plan_of
 from control.gateway.calls.settling import settle
+from control.gateway.calls.tier import tell_tier
 from control.gateway.calls.translated import delivery_of
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
@@ -52,6 +53,7 @@ class Call:
         self.id = request.id
         self._identity: Identity = request.identity
         self.want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
+        tell_tier(ask, self.want.priority)
         self._journal = Journal(shared, request, route, ask, self.want.priority)
         self._patience = Patience(self, shared, route, self._journal, request, streams=ask.stream)
         self._shared = shared

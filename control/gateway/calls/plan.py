@@ -8,6 +8,7 @@ from control.gateway.calls import continuation
 from control.gateway.limits import Limits
 from control.gateway.streams import stops
 from control.gateway.streams.ids import TokenIds
+from control.gateway.streams.names import Name, name_of
 from control.gateway.streams.relay import Reader
 from control.gateway.streams.stops import Words
 from control.gateway.wire import Ask
@@ -25,6 +26,7 @@ class Plan(NamedTuple):
     body: bytes
     stops: Words | None = None
     token_ids: bool = False
+    name: Name | None = None  # what the answer is to call its model, if the engine does not
 
 
 def plan_of(ask: Ask, route: RouteInfo, info: ReplicaInfo, max_tokens: int | None) -> Plan:
@@ -41,10 +43,11 @@ def plan_of(ask: Ask, route: RouteInfo, info: ReplicaInfo, max_tokens: int | Non
         token_ids=token_ids,
         salted=ask.endpoint in _STOPPABLE and info.engine in _SALTED,
     )
+    name = name_of(route.name, info.served_name, ask.tier) if ask.dialect is None else None
     if not ours:
-        return Plan(ask.endpoint, body, None, token_ids)
+        return Plan(ask.endpoint, body, None, token_ids, name)
     included = ask.fields.get("include_stop_str_in_output") is True
-    return Plan(ask.endpoint, body, _words(ours, included), token_ids)
+    return Plan(ask.endpoint, body, _words(ours, included), token_ids, name)
 
 
 def reader_of(plan: Plan, ask: Ask, limits: Limits) -> Reader:
@@ -53,7 +56,7 @@ def reader_of(plan: Plan, ask: Ask, limits: Limits) -> Reader:
     if plan.token_ids:
         shown = ask.fields.get("return_token_ids") is True
         ids = TokenIds(limits.token_id_bytes, shown=shown)
-    return Reader(
+    reader = Reader(
         include_usage=ask.include_usage,
         running_usage=ask.running_usage,
         choices=ask.choices,
@@ -61,6 +64,8 @@ def reader_of(plan: Plan, ask: Ask, limits: Limits) -> Reader:
         token_ids=ids,
         stops=plan.stops,
     )
+    reader.name = plan.name
+    return reader
 
 
 @functools.lru_cache(_WORDS_MAX)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Protocol
 
 from control.gateway.errors import Headers, Refusal
 from control.gateway.media import Link
+from control.states import Priority
 
 
 class Translator(Protocol):
@@ -18,6 +19,9 @@ class Translator(Protocol):
 
 class Dialect(Protocol):
     """How one call is answered."""
+
+    def serve(self, priority: Priority) -> None:
+        """Once, before anything else: how urgent it is, for the answer to say."""
 
     def whole(self, body: bytes, call_id: str) -> bytes:
         """Raises a refusal if the engine's answer is not understood."""

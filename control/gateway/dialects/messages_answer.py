@@ -10,6 +10,7 @@ from control.gateway.dialects.dialect import Translator, event
 from control.gateway.dialects.messages_stream import MessagesStream
 from control.gateway.dialects.messages_words import Stop, id_of, message_of, usage_of
 from control.gateway.errors import Headers, Refusal
+from control.states import Priority
 
 _TYPES = {
     400: "invalid_request_error",
@@ -21,6 +22,11 @@ _TYPES = {
     503: "overloaded_error",
     504: "timeout_error",
 }
+_TIERS = {
+    Priority.INTERACTIVE: "priority",
+    Priority.STANDARD: "standard",
+    Priority.BATCH: "batch",
+}
 _OVERLOADED = 529  # what their clients know for 503
 
 
@@ -30,18 +36,22 @@ class Messages:
     def __init__(self, model: str, stops: tuple[str, ...]) -> None:
         self._model = model
         self._stops = stops
+        self._tier = ""
+
+    def serve(self, priority: Priority) -> None:
+        self._tier = _TIERS[priority]
 
     def whole(self, body: bytes, call_id: str) -> bytes:
         answer, choice = chat.whole(body)
         stop = Stop(self._stops)
         stop.note(choice)
         usage = usage_of(answer.usage or chat.Usage())
-        message = message_of(id_of(call_id), self._model, usage)
+        message = message_of(id_of(call_id), self._model, usage, self._tier)
         message |= {"content": _blocks(choice.message), **stop.told()}
         return msgspec.json.encode(message)
 
     def translator(self, call_id: str) -> Translator:
-        return MessagesStream(call_id, self._model, Stop(self._stops), fail_event)
+        return MessagesStream(call_id, self._model, Stop(self._stops), fail_event, self._tier)
 
     def headers(self, call_id: str) -> Headers:
         return headers_of(call_id)
@@ -49,6 +59,9 @@ class Messages:
 
 class Counted:
     """What an engine has counted, of a call that generates nothing."""
+
+    def serve(self, priority: Priority) -> None:
+        """Its answer has no place for it."""
 
     def whole(self, body: bytes, call_id: str) -> bytes:
         try:

@@ -18,10 +18,16 @@ class MessagesStream:
     """One block is open at a time: thinking, text, or a call of a tool."""
 
     def __init__(
-        self, call_id: str, model: str, stop: Stop, fail: Callable[[Refusal, str], bytes]
+        self,
+        call_id: str,
+        model: str,
+        stop: Stop,
+        fail: Callable[[Refusal, str], bytes],
+        tier: str = "",
     ) -> None:
         self._call_id = call_id
         self._model = model
+        self._tier = tier
         self._stop = stop
         self._fail = fail
         self._usage = chat.Usage()
@@ -54,7 +60,7 @@ class MessagesStream:
             return
         self._begun = True
         usage = usage_of(self._usage) | {"output_tokens": 0}
-        message = message_of(id_of(self._call_id), self._model, usage)
+        message = message_of(id_of(self._call_id), self._model, usage, self._tier)
         told.append(_event("message_start", message=message))
 
     def _delta(self, delta: chat.Message, told: list[bytes]) -> None:

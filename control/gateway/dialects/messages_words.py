@@ -35,7 +35,7 @@ def id_of(call_id: str) -> str:
     return "msg_" + call_id.removeprefix("req_")
 
 
-def message_of(id_: str, model: str, usage: dict[str, Any]) -> dict[str, Any]:
+def message_of(id_: str, model: str, usage: dict[str, Any], tier: str) -> dict[str, Any]:
     """Without an answer yet."""
     return {
         "id": id_,
@@ -45,7 +45,7 @@ def message_of(id_: str, model: str, usage: dict[str, Any]) -> dict[str, Any]:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": usage,
+        "usage": usage | {"service_tier": tier} if tier else usage,
     }
 
 

@@ -9,6 +9,8 @@ from control.gateway.dialects.dialect import Translator
 from control.gateway.dialects.responses_stream import ResponsesStream
 from control.gateway.dialects.responses_words import Items, Result
 from control.gateway.errors import Headers
+from control.gateway.waiting.rules import TIER_OF
+from control.states import Priority
 
 Fields = dict[str, Any]
 
@@ -18,6 +20,9 @@ class Responses:
 
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
+
+    def serve(self, priority: Priority) -> None:
+        self._fields = self._fields | {"service_tier": TIER_OF[priority]}
 
     def whole(self, body: bytes, call_id: str) -> bytes:
         answer, choice = chat.whole(body)

@@ -5,6 +5,8 @@ import msgspec
 from control.gateway import errors
 from control.gateway.streams import chunks, ids, made
 from control.gateway.streams.ids import TokenIds
+from control.gateway.streams.metered import Metered
+from control.gateway.streams.names import Name
 from control.gateway.streams.sse import Event, Splitter, TooLong, event_of
 from control.gateway.streams.stops import Watch, Words
 from control.gateway.streams.tokens import (
@@ -30,6 +32,8 @@ class Reader:
     Bytes pass as they came, less the members that Weir itself asked for; chunks that are empty
     without those are dropped, so are a second finish of one choice and all after [DONE].
     """
+
+    name: Name | None = None  # of the model, where the engine calls it otherwise
 
     def __init__(
         self,
@@ -59,13 +63,11 @@ class Reader:
         self._at_a_glance = one_kind  # tokens may be read without decoding
         self._event_bytes_max = event_bytes_max
         self._splitter = Splitter(event_bytes_max)
-        self._usage: chunks.Usage | None = None
-        self._usage_raw: bytes | msgspec.Raw = b""
+        self._used = Metered(choices)
         self._usage_event: bytes | None = None
-        self._by_choice: dict[int, chunks.Usage] = {}
-        self._per_choice = False
         self._last_chunk = b""
         self._beginning = b""  # of events that may be one token, in the middle of a stream
+        self._shown: bytes | None = None  # what the tenant reads for that beginning
         self._glanced: Found | None = None  # the last such event, if nothing came after it
 
     def glance(self, data: bytes) -> bytes | None:
@@ -80,15 +82,16 @@ class Reader:
         self.parts += 1
         if usage is not None:
             self.tokens = int(found[6])
-        elif self._usage is None:
+        elif self._used.latest is None:
             self.tokens = self.parts
+        passed = data
         if self.token_ids is not None:
             self.token_ids.add(ids, thought=found[1] == b"reasoning")
-            if self._strip_ids and member is not None:
-                return without_ids(data, found)
-        if usage is None or self._running_usage:
-            return data
-        return without_usage(data, found)
+        if self._strip_ids and member is not None:
+            passed = without_ids(data, found)
+        elif usage is not None and not self._running_usage:
+            passed = without_usage(data, found)
+        return passed if self._shown is None else self._shown + passed[len(self._beginning) :]
 
     def feed(self, data: bytes) -> list[Piece]:
         self._catch_up()
@@ -98,7 +101,7 @@ class Reader:
             self.error = errors.UpstreamFailed("The engine sent an event that is too long.")
             return []
         pieces = self._pieces(events)
-        self._beginning = beginning_of(self._last_chunk) if self._is_in_the_middle() else b""
+        self._begin_to_glance()
         return pieces
 
     def finish(self) -> list[Piece]:
@@ -137,33 +140,33 @@ class Reader:
         self.done = self.cut = True
         left = [(index, "") for index in range(self._choices) if index not in ended]
         ends = made.text_events(self._last_chunk, left, finish_reason)
-        if self._include_usage and self._usage_raw:
-            ends.append(event_of(made.usage_chunk(self._last_chunk, self._usage_text())))
+        if self._include_usage and self._used.raw:
+            ends.append(event_of(made.usage_chunk(self._last_chunk, self._used.text())))
         return [Piece(data, content=True) for data in (*ends, DONE)]
 
     @property
     def tells_cached(self) -> bool:
-        """Whether its last usage says what was cached; engines say it at the very end."""
-        return b'"cached_tokens"' in bytes(self._usage_raw)
+        return self._used.tells_cached
 
     @property
     def holds_back(self) -> bool:
         return self._watch is not None and self._watch.holds
 
     def usage(self) -> chunks.Usage | None:
-        """The last snapshot; where an engine counts each choice apart, the sum of theirs."""
         self._catch_up()
-        if not self._per_choice or self._usage is None:
-            return self._usage
-        ours = self._by_choice.values()
-        return msgspec.structs.replace(
-            self._usage,
-            output=sum(usage.output for usage in ours),
-            reasoning=sum(usage.reasoning for usage in ours),
-        )
+        return self._used.total()
 
     def finish_reason(self) -> str:
         return self.finished[min(self.finished)] if self.finished else ""
+
+    def _begin_to_glance(self) -> None:
+        self._beginning, self._shown = b"", None
+        if not self._is_in_the_middle():
+            return
+        name, last = self.name, self._last_chunk
+        self._beginning = beginning_of(last if name is None else name.original(last))
+        if name is not None and self._beginning:
+            self._shown = name.renamed(self._beginning)
 
     def _is_in_the_middle(self) -> bool:
         """Of a stream of one choice, between two events."""
@@ -175,11 +178,14 @@ class Reader:
         found, self._glanced = self._glanced, None
         if found is None:
             return
-        self._last_chunk = found.string[6:-2]
+        event = found.string
+        if self._shown is not None:
+            event = self._shown + event[len(self._beginning) :]
+        self._last_chunk = event[6:-2]
         _, _, _, usage, tokens_in, tokens_out = found.groups()
         if usage is not None:
-            self._usage = chunks.Usage(int(tokens_in), 0, int(tokens_out), 0)
-            self._usage_raw = usage
+            self._used.latest = chunks.Usage(int(tokens_in), 0, int(tokens_out), 0)
+            self._used.raw = usage
 
     def _pieces(self, events: list[Event]) -> list[Piece]:
         pieces: list[Piece] = []
@@ -191,7 +197,7 @@ class Reader:
             elif event.data.startswith(b"[DONE]"):
                 self.done = True
                 pieces.extend(self._ending(event.raw))
-            elif piece := self._chunk(event):
+            elif piece := self._chunk(self.name.event(event) if self.name else event):
                 pieces.append(piece)
                 if self.cut:
                     self.done = True
@@ -207,7 +213,7 @@ class Reader:
             self.error = errors.from_engine(*chunks.error_of(chunk))
             return None
         if chunk.usage:
-            self._note_usage(chunk)
+            self._used.note(chunk)
         choices = chunk.choices
         if choices == []:
             return self._empty_chunk(event, chunk)
@@ -241,19 +247,6 @@ class Reader:
         if self._strip_ids:
             ids.drop(members)
         return Piece(event_of(msgspec.json.encode(members | {"choices": shown})), content)
-
-    def _note_usage(self, chunk: chunks.Chunk) -> None:
-        usage = chunks.usage_of(chunk)
-        if usage is None:
-            return
-        if self._choices > 1 and chunk.choices and len(chunk.choices) == 1:
-            # A total grows with each chunk; one that does not is of its choice alone.
-            before = self._usage.output if self._usage else 0
-            self._per_choice |= 0 < usage.output <= before
-            self._by_choice[chunk.choices[0].index] = usage
-        elif not chunk.choices:
-            self._per_choice = False
-        self._usage, self._usage_raw = usage, chunk.usage
 
     def _note_choices(self, choices: list[chunks.Choice] | None, *, counted: bool = False) -> bool:
         content = choices is None
@@ -290,10 +283,7 @@ class Reader:
         held_back = self._watch.left() if self._watch is not None else ()
         ending = made.text_events(self._last_chunk, held_back)
         usage = self._usage_event
-        if usage is None and self._include_usage and self._usage_raw and self._last_chunk:
-            usage = event_of(made.usage_chunk(self._last_chunk, self._usage_text()))
+        if usage is None and self._include_usage and self._used.raw and self._last_chunk:
+            usage = event_of(made.usage_chunk(self._last_chunk, self._used.text()))
         ending += [usage, done] if usage else [done]
         return [Piece(data, content=True) for data in ending]
-
-    def _usage_text(self) -> bytes:
-        return made.usage_text(self.usage()) if self._per_choice else bytes(self._usage_raw)

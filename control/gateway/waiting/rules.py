@@ -25,6 +25,12 @@ _TIERS: dict[str | None, Priority] = {
 }
 TIERS = frozenset({*_TIERS, "auto", "scale"})  # the last two are what the tenant has
 
+TIER_OF = {
+    Priority.INTERACTIVE: "priority",
+    Priority.STANDARD: "default",
+    Priority.BATCH: "flex",
+}
+
 _SERVED = {
     (may, of_route, tier): max(may, of_route, _TIERS.get(tier, may), key=ORDER.index)
     for may in ORDER

@@ -19,7 +19,7 @@ async def test_a_whole_answer_passes_as_it_came_and_is_written_down(place, engin
     assert (closed.input_tokens, closed.output_tokens, closed.delivered_tokens) == (7, 3, 3)
     assert (closed.tenant_id, closed.key_id, closed.version_id, closed.replica_id) == (1, 9, 3, 1)
     assert engine.seen[0].body == {
-        "model": "m",
+        "model": "chat",
         "temperature": 0.5,
         "messages": [{"role": "user", "content": "hello"}],
     }

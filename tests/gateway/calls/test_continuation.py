@@ -25,7 +25,7 @@ class Engine:
 
     def __init__(self) -> None:
         defaults = Script(ttft_seconds=0, token_seconds=0.001, tokens=TOKENS)
-        self.stub = Stub(Options("m", "", 512, 8, 4096, defaults))
+        self.stub = Stub(Options("chat", "", 512, 8, 4096, defaults))
         self.tasks: set[asyncio.Task] = set()
 
     async def start(self) -> int:

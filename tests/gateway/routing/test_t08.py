@@ -43,7 +43,7 @@ async def test_t08_while_the_stranger_stays_probes_do_not_take_it_back(tmp_path)
         await place.until(lambda: not place.shared.replicas._live[1].probing)
         assert place.shared.replicas.ejected() == 1
         assert not stranger.seen
-        stranger.served = "m"
+        stranger.served = "chat"
         place.push(60)
         await place.until(lambda: place.shared.replicas.ejected() == 0)
         assert (await place.post(chat())).status == 200

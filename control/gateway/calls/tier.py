@@ -1,0 +1,13 @@
+"""How urgent a call is served, for its answer to say."""
+
+from control.gateway.waiting.rules import TIER_OF
+from control.gateway.wire import Ask
+from control.states import Priority
+
+
+def tell_tier(ask: Ask, priority: Priority) -> None:
+    """In the words of the API that was called, if it has some."""
+    if ask.dialect:
+        ask.dialect.serve(priority)
+    elif ask.service_tier:
+        ask.tier = TIER_OF[priority]
