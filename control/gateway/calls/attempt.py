@@ -3,7 +3,7 @@
 from control.gateway import errors
 from control.gateway.calls.caller import Caller
 from control.gateway.calls.outgoing import request_of
-from control.gateway.calls.plan import Plan, reader_of
+from control.gateway.calls.plan import Plan, reader_of, shown
 from control.gateway.calls.share import Share
 from control.gateway.errors import Refusal
 from control.gateway.http1.sending import SPOILT, Sending
@@ -11,7 +11,7 @@ from control.gateway.routing.causes import STRANGER, cause_of, failure_of
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
 from control.gateway.shared import Shared
-from control.gateway.streams import chunks, stops
+from control.gateway.streams import chunks
 from control.gateway.streams.continued import Continued
 from control.gateway.streams.relay import Reader
 from control.gateway.wire import Ask
@@ -228,10 +228,7 @@ class Attempt:
             return self._failed(errors.from_engine(*found))
         self._usage = chunks.usage_of(seen) or self._usage
         self.finish_reason = (seen.choices[0].finish_reason or "") if seen.choices else ""
-        if self._plan.stops and seen.choices:
-            body = stops.cut(body, self._plan.stops)
-        if self._plan.name:
-            body = self._plan.name.renamed(body)
+        body = shown(self._plan, body, has_choices=bool(seen.choices))
         self._leave()
         self._shared.replicas.succeeded(self.live)
         return self._caller.on_answer(body)

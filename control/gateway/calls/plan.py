@@ -68,6 +68,13 @@ def reader_of(plan: Plan, ask: Ask, limits: Limits) -> Reader:
     return reader
 
 
+def shown(plan: Plan, body: bytes, *, has_choices: bool) -> bytes:
+    """A whole answer as the tenant reads it."""
+    if plan.stops and has_choices:
+        body = stops.cut(body, plan.stops)
+    return plan.name.renamed(body) if plan.name else body
+
+
 @functools.lru_cache(_WORDS_MAX)
 def _words(words: tuple[str, ...], included: bool) -> Words:
     return Words(words, included=included)
