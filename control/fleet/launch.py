@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from zlib import crc32
 
 from django.conf import settings
 from django.db import IntegrityError
@@ -155,8 +156,9 @@ def _free_ports(replica: Replica) -> Iterator[int]:
     live = Replica.objects.filter(node_id=replica.node_id).exclude(state__in=REPLICA_FINAL)
     booked = set(live.exclude(port=None).values_list("port", flat=True))
     ports = settings.WEIR_ENGINE_PORTS
-    # Launches begin at different places, so that a port just left is not taken at once (T08).
-    first = replica.pk * 7 % len(ports)
+    # Launches begin at different places, so that a port just left is not taken at once (T08), and
+    # homes on one machine at others: until an engine listens, its port looks free to the next.
+    first = (replica.pk * 7 + crc32(str(settings.WEIR_HOME).encode())) % len(ports)
     for offset in range(len(ports)):
         port = ports[(first + offset) % len(ports)]
         if port not in booked and _can_bind(settings.WEIR_NODE_ADDRESS, port):

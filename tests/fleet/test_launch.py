@@ -3,12 +3,14 @@
 import json
 import socket
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 from django.db import connection
 
 from control.fleet import launch
+from control.management.local.ports import free_port
 from control.models import Replica, VersionMeasure
 from control.models.sealing import unseal
 from control.placement import actions as placement
@@ -71,8 +73,18 @@ def test_e04_a_port_that_somebody_has_is_passed_over(node, settings):
     assert replica.port != taken
 
 
+def test_two_homes_on_one_machine_do_not_begin_at_the_same_port(node, settings):
+    replica = preparing(node)
+    first = {}
+    for home in ("/srv/weir-a", "/srv/weir-b", "/srv/weir-c"):
+        settings.WEIR_HOME = Path(home)
+        first[home] = next(launch._free_ports(replica))
+    assert len(set(first.values())) == len(first)
+
+
 def test_e04_no_port_left_is_told(node, settings):
-    settings.WEIR_ENGINE_PORTS = range(18000, 18001)
+    port = free_port()
+    settings.WEIR_ENGINE_PORTS = range(port, port + 1)
     assert claim(preparing(node))
     with pytest.raises(launch.NoPort, match="no free port"):
         claim(preparing(node, "e", first=8 * GIB))
