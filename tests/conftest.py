@@ -33,6 +33,9 @@ def _empty_tables(case: TransactionTestCase) -> None:
 
 TransactionTestCase._fixture_teardown = _empty_tables
 
+# What is slow to guess is slow to check; no test is about that.
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:

@@ -1,11 +1,13 @@
-"""PostgreSQL and Valkey for the tests: real ones, of this pytest process alone."""
+"""PostgreSQL and Valkey for the tests: real ones, of each pytest process alone."""
 
 import atexit
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -99,12 +101,16 @@ def pytest_load_initial_conftests() -> None:
     for name in [name for name in os.environ if name.startswith("WEIR_")]:
         del os.environ[name]  # the tester's own instance is none of ours
     os.environ.update(servers.environment())
+    # A hundred processes that tests start read what the first of them compiled.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     servers.begin()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
     servers.finish()
+    return (yield)
 
 
 def pytest_unconfigure() -> None:
