@@ -7,7 +7,7 @@ from asgiref.testing import ApplicationCommunicator
 
 from console.asgi import application
 
-HANG_SECONDS = 20
+HANG_SECONDS = 60
 
 
 class Socket:

@@ -246,7 +246,7 @@ class Stream:
         self.writer.transport.abort()
 
     async def until(self, wanted: bytes) -> bytes:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while wanted not in self.got:
                 data = await self.reader.read(65536)
                 assert data, f"closed before {wanted!r}: {self.got[-300:]!r}"
@@ -255,7 +255,7 @@ class Stream:
 
     async def rest(self) -> bytes:
         """All up to the end of the connection."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             self.got += await self.reader.read(-1)
         return self.got
 

@@ -15,7 +15,7 @@ from control.routes import compiler
 from control.states import Part
 from tests.gateway.place import KEY
 
-HANG_SECONDS = 30
+HANG_SECONDS = 60
 
 
 def until(holds: Callable[[], object], what: str) -> object:

@@ -57,4 +57,4 @@ class Serving:
         asyncio.run_coroutine_threadsafe(watch(), self._loop)
 
     def _run(self, work) -> object:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)

@@ -33,7 +33,7 @@ async def test_s08_the_engine_is_left_at_once_while_it_is_silent(place, engines,
     engine = await engines(answered(hold=never))
     async with place.stream(asked(path, stream=stream), path=path):
         await place.until(lambda: engine.seen)
-    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 30)
     await place.until(place.closes)
     [closed] = place.closes()
     assert (closed.outcome, closed.output_tokens) == ("client_closed", 0)
@@ -65,7 +65,7 @@ async def test_s08_the_engine_is_left_at_once_in_mid_stream(place, engines, path
     engine = await engines(Script(body, split="frame", gate=gate, end="hold"))
     async with place.stream(asked(path, stream=True), path=path) as stream:
         await stream.until(b"t3 ")
-    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 30)
     assert engine.seen[0].written <= 1 + 9
     await place.until(place.closes)
     [closed] = place.closes()
@@ -81,7 +81,7 @@ async def test_s08_d_a_half_closed_client_is_taken_as_gone(place, engines, strea
     async with place.stream(asked(path, stream=stream), path=path) as client:
         await (client.until(b'"a"') if stream else place.until(lambda: engine.seen))
         client.writer.write_eof()
-        await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+        await asyncio.wait_for(engine.seen[0].closed.wait(), 30)
     await place.until(place.closes)
     assert place.closes()[0].outcome == "client_closed"
     await nothing_is_left(place, engine)
@@ -288,7 +288,7 @@ async def test_h03_a_client_that_does_not_read_is_ended_and_recorded(place, engi
         assert not call.ended
         place.push(2)
         assert call.ended
-    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 30)
     [closed] = place.closes()
     assert closed.outcome == "slow_client"
     assert 0 < closed.delivered_tokens < closed.output_tokens

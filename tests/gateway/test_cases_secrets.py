@@ -66,7 +66,7 @@ async def test_h06_a_callers_request_id_is_never_ours_and_splits_nothing(
     body = padded(100)
     head = f"{HEAD}authorization: Bearer {KEY}\r\nx-request-id: {given}\r\n"
     sent = f"{head}connection: close\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
-    async with asyncio.timeout(20), Stream(place.port, sent) as stream:
+    async with asyncio.timeout(30), Stream(place.port, sent) as stream:
         answer = await stream.rest()
     lines = answer.partition(b"\r\n\r\n")[0].split(b"\r\n")
     assert lines[0].split()[1] == str(status).encode()

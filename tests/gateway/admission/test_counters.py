@@ -24,7 +24,7 @@ class Clients:
         ]
 
     async def connect(self) -> "Clients":
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not all(counters.shared for counters in self.all):
                 self.sweep()
                 await asyncio.sleep(0.01)
@@ -36,7 +36,7 @@ class Clients:
         for connection in valkey.client_list():
             if connection["cmd"] != "client|list":
                 valkey.client_kill_filter(_id=connection["id"])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while any(counters.shared for counters in self.all):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.01)
 
@@ -53,7 +53,7 @@ class Clients:
     async def hold(self, id_: str, hold: Hold, by: int = 0):
         answer = asyncio.get_running_loop().create_future()
         self.all[by].take(id_, hold, answer.set_result)
-        return await asyncio.wait_for(answer, 10)
+        return await asyncio.wait_for(answer, 30)
 
     def end(self, id_: str, limits: dict, taken: Taken, by: int = 0) -> None:
         self.all[by].settle(id_, Hold(checks_of("t:1", limits)), taken, Used())

@@ -46,7 +46,7 @@ async def test_r01_slots_come_back_for_all_gateways(gateways, engine, valkey, wh
 
 async def all_well(place) -> None:
     """A replica that failed again and again is probed more and more seldom."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while place.shared.replicas.ejected() or not place.shared.counters.shared:
             place.push(3)
             await asyncio.sleep(0.05)

@@ -26,7 +26,7 @@ def evals(valkey) -> int:
 
 async def quiet(clients: Clients) -> None:
     """Until all that was sent has been answered."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await asyncio.sleep(0)
         while any(counters.valkey._waiting for counters in clients.all):  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.001)

@@ -68,7 +68,7 @@ class Process:
                 if not (self.counters.valkey._waiting or self.counters.valkey._unsent):
                     return
 
-        self.loop.run_until_complete(asyncio.wait_for(heard(), 10))
+        self.loop.run_until_complete(asyncio.wait_for(heard(), 30))
 
     def sweep(self) -> None:
         for _ in range(3):  # the third time it renews

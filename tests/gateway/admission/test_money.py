@@ -65,7 +65,7 @@ async def figures(bank: Bank, budget: Budget) -> tuple[int, int, int]:
 
 async def settled(bank: Bank, budget: Budget, spent: int) -> None:
     """All is stored, and no gateway holds anything."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while True:
             await in_thread(bank.ship)
             for place in bank.places:
@@ -81,7 +81,7 @@ async def test_m01_parallel_calls_over_two_gateways_spend_exactly_what_there_is(
     engine.scripts = [answered("fine", 7, 1, hold=asyncio.Event())]
     calls = [asyncio.create_task(bank.post(n % 2, chat(**ONE))) for n in range(50)]
     read = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while sum(call.done() for call in calls) < 40:
             read.append(await figures(bank, key) if await in_thread(has_account, key) else None)
             await asyncio.sleep(0.01)

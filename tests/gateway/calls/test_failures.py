@@ -19,7 +19,7 @@ async def test_what_a_call_held_is_given_back_even_if_it_cannot_be_written_down(
     async with Place(tmp_path, limits={"slow_call_seconds": None}) as place:
         place.know(route(), scopes=ONE_AT_ONCE)
         place.know_replicas(replica(1, await upstream.start(), slots=1))
-        statuses = [(await asyncio.wait_for(place.post(chat()), 10)).status for _ in range(3)]
+        statuses = [(await asyncio.wait_for(place.post(chat()), 30)).status for _ in range(3)]
         place.sweep()
         [live] = place.shared.replicas.all()
         assert statuses == [200, 200, 200]
@@ -41,13 +41,13 @@ async def test_a_call_whose_answer_cannot_be_handled_ends_at_once(place, engines
     await engines(script)
     [live] = place.shared.replicas.all()
     health, live.health.succeeded = live.health.succeeded, None
-    answer = await asyncio.wait_for(place.post(chat(**members)), 10)
+    answer = await asyncio.wait_for(place.post(chat(**members)), 30)
     if answer.status == 200:
         assert b"could not be handled" in answer.body
     else:
         assert (answer.status, answer.error["code"]) == (502, "upstream_error")
     live.health.succeeded = health
-    assert (await asyncio.wait_for(place.post(chat(**members)), 10)).status == 200
+    assert (await asyncio.wait_for(place.post(chat(**members)), 30)).status == 200
     assert (len(place.shared.calls), live.in_flight) == (0, 0)
     assert len(place.closes()) == 2
 
@@ -63,7 +63,7 @@ async def test_one_that_fails_on_its_turn_does_not_block_those_behind_it(place, 
         await place.until(lambda number=number: len(place.shared.calls) == number + 1)
     assert len(place.shared.waiting) == 2
     go_on.set()
-    answers = await asyncio.wait_for(asyncio.gather(*calls), 10)
+    answers = await asyncio.wait_for(asyncio.gather(*calls), 30)
     assert [answer.status for answer in answers] == [200, 500, 200]
     assert answers[1].error["code"] == "internal_error"
     place.sweep()
@@ -83,12 +83,12 @@ async def test_one_that_fails_as_it_yields_keeps_nobody_else_from_its_turn(tmp_p
         bad._held = None
         urgent = [await waits(place, f"urgent {n}", key=URGENT) for n in range(2)]
         place.push(6)
-        failed = await asyncio.wait_for(bulk[1], 10)
+        failed = await asyncio.wait_for(bulk[1], 30)
         assert (failed.status, failed.error["code"]) == (500, "internal_error")
         await place.until(lambda: len(place.engine.seen) == 5)
         assert len(place.shared.waiting) == 1
         place.go_on.set()
-        answers = await asyncio.wait_for(asyncio.gather(bulk[0], bulk[2], *urgent), 10)
+        answers = await asyncio.wait_for(asyncio.gather(bulk[0], bulk[2], *urgent), 30)
         assert {answer.status for answer in answers} == {200}
 
 
@@ -114,7 +114,7 @@ async def test_a_call_that_fails_on_its_verdict_ends_at_once(place, engines, whe
         await place.until(lambda: call._end)
     call._rules = None
     go_on.set()
-    answer = await asyncio.wait_for(asked, 10)
+    answer = await asyncio.wait_for(asked, 30)
     assert (answer.status, answer.error["code"]) == (status, "internal_error")
     assert not place.shared.calls
     [live] = place.shared.replicas.all()
@@ -144,7 +144,7 @@ async def test_a_try_that_cannot_be_made_gives_no_slot_back(place, engines):
     """A key that cannot be written fails before the slot is taken."""
     engine = await engines(answered())
     place.know_replicas(engine.info, keys={1: "\ud800"})
-    answer = await asyncio.wait_for(place.post(chat()), 10)
+    answer = await asyncio.wait_for(place.post(chat()), 30)
     assert (answer.status, answer.error["code"]) == (500, "internal_error")
     [live] = place.shared.replicas.all()
     assert (live.in_flight, live.batch_in_flight, live.room.held) == (0, 0, 0)

@@ -226,7 +226,7 @@ async def test_not_one_token_of_a_window_is_shown_before_its_verdict(place, engi
     shown = stream.got.partition(b"\r\n\r\n")[2]
     assert b"content_filter" in shown
     assert b"t129 " not in shown
-    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 30)
     await place.until(place.closes)
     [closed] = place.closes()
     assert (closed.outcome, closed.finish_reason) == ("complete", "content_filter")

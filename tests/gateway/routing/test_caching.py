@@ -80,7 +80,7 @@ async def test_what_the_engines_counters_say_is_taken_too(place, engines):
     sample = {"at": place.time.wall(), "prompt_tokens_per_second": 100.0}
     sample["cached_prompt_tokens_per_second"] = 30.0
     place.shared.telemetry._heard([live], [json.dumps(sample).encode()])
-    await asyncio.wait_for(place.post(chat(stream=True)), 10)
+    await asyncio.wait_for(place.post(chat(stream=True)), 30)
     [closed] = place.closes()
     assert (closed.outcome, closed.cached_input_tokens) == ("truncated", 32)
     assert closed.cached_source == "estimated"

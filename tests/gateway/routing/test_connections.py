@@ -67,13 +67,13 @@ async def test_a_connection_that_was_not_read_is_read_again_for_its_next_call(pl
     engine = await engines(answered())
     [live] = place.shared.replicas.all()
     for stops in (True, False):
-        await asyncio.wait_for(Reader(live.pool, stops=stops).ended.wait(), 10)
+        await asyncio.wait_for(Reader(live.pool, stops=stops).ended.wait(), 30)
     assert (len(engine.seen), engine.connections_most) == (2, 1)
 
 
 @pytest.mark.parametrize("changes", [{"port": 70_000}, {"host": "a" * 64 + ".example"}])
 async def test_an_address_that_nobody_can_have_is_told_as_one_that_is_not_reached(place, changes):
     place.know_replicas(replica(1, **({"port": 1} | changes)))
-    answer = await asyncio.wait_for(place.post(chat()), 10)
+    answer = await asyncio.wait_for(place.post(chat()), 30)
     assert (answer.status, answer.error["code"]) == (503, "server_is_overloaded")
     assert not place.shared.calls

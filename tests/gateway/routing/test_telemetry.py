@@ -81,7 +81,7 @@ async def test_a_stalled_engine_is_left_with_its_calls(tmp_path):
         assert live.health.out == "stalled"
         answer = await call
         assert (answer.status, answer.json()["choices"][0]["message"]["content"]) == (200, "fine")
-        await asyncio.wait_for(stuck.seen[0].closed.wait(), 10)
+        await asyncio.wait_for(stuck.seen[0].closed.wait(), 30)
         await stuck.stop()
         await fine.stop()
 

@@ -57,6 +57,6 @@ async def test_a_stream_that_outlives_the_longest_call_ends_with_one_error(place
         got = await stream.until(b"upstream_timeout")
     assert got.count(b'"error"') == 1
     assert b"[DONE]" not in got
-    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 30)
     await place.until(place.closes)
     assert (place.closes()[0].outcome, place.closes()[0].output_tokens) == ("deadline", 19)

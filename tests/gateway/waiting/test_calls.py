@@ -180,7 +180,7 @@ async def test_a_deadline_ends_a_call_that_runs(place, engines, stream):
     place.push(31)
     answer = await call
     assert (answer.status, answer.error["code"]) == (504, "upstream_timeout")
-    await asyncio.wait_for(engine.seen[0].closed.wait(), 10)
+    await asyncio.wait_for(engine.seen[0].closed.wait(), 30)
     [closed] = place.closes()
     assert (closed.outcome, closed.attempts) == ("deadline", 1)
 

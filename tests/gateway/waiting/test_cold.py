@@ -211,7 +211,7 @@ async def test_a_model_that_is_wanted_is_named_while_calls_wait_and_a_moment_lon
         place.sweep()
         assert await client.get("demand:d") is None
         calls = [await waits(place, str(n)) for n in range(2)]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while await client.get("demand:d") != b"2":  # noqa: ASYNC110 - Valkey tells nobody
                 await asyncio.sleep(0.01)
         assert 0 < await client.ttl("demand:d") <= 3

@@ -65,7 +65,7 @@ async def test_a_batch_call_yields_twice_at_most_and_loses_nothing_of_its_tenant
             urgent = await waits(place, f"urgent {n}", key=URGENT)
             place.push(6)
             await place.until(lambda n=n: len(place.engine.seen) == 2 * n)
-            await asyncio.wait_for(place.engine.seen[2 * n - 2].closed.wait(), 10)
+            await asyncio.wait_for(place.engine.seen[2 * n - 2].closed.wait(), 30)
             assert len(place.shared.waiting) == 1
             place.engine.scripts = [answered("fine", 7, 3, hold=asyncio.Event())]
             hold.set()
