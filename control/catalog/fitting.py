@@ -71,9 +71,14 @@ def of_model(model: str, version: str | None = None) -> tuple[VersionFit, ...]:
     )
 
 
-def card_of(facts: ModelFacts, arguments: Mapping, wanted: Mapping | None) -> tuple[Fit, ...]:
-    """Of a model that is not stored, on common cards alone."""
-    return fit_card.fit_card(facts, memory.demand_of(dict(arguments), wanted), cards.COMMON)
+def card_of(
+    facts: ModelFacts,
+    arguments: Mapping,
+    wanted: Mapping | None,
+    kinds: tuple[DeviceKind, ...] = cards.COMMON,
+) -> tuple[Fit, ...]:
+    """Of a model that is not stored."""
+    return fit_card.fit_card(facts, memory.demand_of(dict(arguments), wanted), kinds)
 
 
 def _version(

@@ -110,7 +110,7 @@ def said(*words, **options):
     return out.getvalue()
 
 
-def test_weir_fit_reads_a_folder_before_anything_is_stored(folder):
+def test_weir_fit_reads_a_folder_before_anything_is_stored(folder, db):
     text = said(str(folder), context=4096)
     assert "by the headers of its files" in text
     assert "NVIDIA H200 (140 GiB): fits, " in text

@@ -8,7 +8,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from control.catalog import fitting
 from control.management.shell import require_database
-from control.placement import fit_card, model
+from control.placement import cards, fit_card, model
+from control.placement.cards import DeviceKind
 from control.placement.fit_card import Fit
 from control.placement.weights import Tensor
 from engines import model_folder
@@ -49,7 +50,7 @@ class Command(BaseCommand):
         read = None if rows is None else [Tensor(*row) for row in rows]
         facts = model.read(config, read, arguments)
         rests_on = facts.weights.detail or "the headers of its files"
-        card = fitting.card_of(facts, arguments, wanted)
+        card = fitting.card_of(facts, arguments, wanted, _kinds())
         self._say(fit_card.guidance(facts), rests_on, card)
 
     def _say(self, guidance: str, rests_on: str, card: tuple[Fit, ...]) -> None:
@@ -57,6 +58,15 @@ class Command(BaseCommand):
         for fit in card:
             for line in lines(fit):
                 self.stdout.write(line)
+
+
+def _kinds() -> tuple[DeviceKind, ...]:
+    """Those of the fleet too, where Weir runs; a folder can be asked about without it."""
+    try:
+        require_database()
+    except CommandError:
+        return cards.COMMON
+    return fitting.device_kinds()
 
 
 def lines(fit: Fit) -> list[str]:
