@@ -4,7 +4,7 @@ from typing import Protocol
 
 from control.gateway.waiting import rules
 from control.gateway.waiting.arrivals import Arrivals
-from control.gateway.waiting.pace import Pace, Rhythm
+from control.gateway.waiting.pace import Caution, Pace, Rhythm
 from control.gateway.waiting.progress import Place
 from control.gateway.waiting.rules import Service, Turns, Want
 from control.gateway.waiting.yielding import Stay
@@ -54,6 +54,7 @@ class Line:
         self.charged: dict[Waiter, float] = {}  # calls that were given a turn and go on
         self.length = 0
         self.arrivals = Arrivals(at)
+        self.caution = Caution()
         self._contended_at = at  # since when somebody waits
         self._turns_given = 0  # since then
 
@@ -138,10 +139,15 @@ class Line:
         if want.tenant not in queues:
             service.lift(want.tenant, queues)
         service.charge(want.tenant, tokens)
+        self._learn(queues.get(want.tenant, {}).get(waiter), at)
         self.arrivals.came[want.priority] += not self.remove(waiter)
         if not queues:
             service.left(want.tenant)
         return None
+
+    def _learn(self, stay: Stay | None, at: float) -> None:
+        if stay and stay.guess_seconds is not None:
+            self.caution.learn(held=at - stay.since <= stay.guess_seconds)
 
     def charge(self, waiter: Waiter, tokens: float) -> None:
         """Its cost is `tokens` in all."""

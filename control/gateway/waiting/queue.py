@@ -83,6 +83,7 @@ class Waiting:
         if above:
             pace = line.slowed(pace, slots, now)
         start = rules.start(counts, want.priority, want.tenant, pace, own, above)
+        start = None if start is None else start * line.caution.factor
         limit = min(cold_seconds if is_cold else want.waiting_seconds, want.ends_by - now)
         if start is not None and start > limit:
             return TooLate(start, limit)
@@ -92,7 +93,7 @@ class Waiting:
                 return Crowded(start)
             next(reversed(line.queues[place[0]][place[1]])).on_displaced()
         line.arrivals.came[want.priority] += 1
-        line.add(waiter, Stay(now, now + limit))
+        line.add(waiter, Stay(now, now + limit, start))
         return Queued()
 
     def place(self, waiter: Waiter) -> Place:
@@ -153,6 +154,7 @@ class Waiting:
     def end_patience(self, now: float) -> None:
         for line in tuple(self._lines.values()):
             for waiter in _impatient(line, now):
+                line.caution.learn(held=False)
                 if line.has(waiter):  # one that left before it may have given it its turn
                     waiter.on_patience_ended()
 

@@ -13,6 +13,7 @@ class Stay(NamedTuple):
 
     since: float
     until: float  # the end of its patience
+    guess_seconds: float | None = None  # within which it was to have its turn
 
 
 def is_urgent(stay: Stay, now: float) -> bool:

@@ -20,8 +20,9 @@ PATIENCE_SECONDS = 10.0
 class Flood:
     """Open-loop arrivals at `slots` of an engine; each call ends in one of the counted ways."""
 
-    def __init__(self, seed: int, slots: int = 32) -> None:
+    def __init__(self, seed: int, slots: int = 32, slower: float = 1.0) -> None:
         self.now = 1000.0
+        self.slower = slower  # is the engine, a second after the flood began
         self.capacity = slots / MEAN_SECONDS  # calls a second
         self.waiting = Waiting(calls_max=200, clock=lambda: self.now)
         self.slots = self.free = slots
@@ -70,6 +71,7 @@ class Call:
     def __init__(self, flood: Flood, priority: str) -> None:
         self.flood = flood
         self.seconds = FIRST_SECONDS + (flood.random.choice(TOKENS) - 1) * TOKEN_SECONDS
+        self.seconds *= flood.slower if flood.now > 1001.0 else 1.0
         ends_by = flood.now + 580
         self.want = Want(frozenset(["d"]), priority, 1, 10, ends_by, PATIENCE_SECONDS)
         self.is_queued = False

@@ -25,6 +25,16 @@ def test_who_is_let_in_gets_a_turn_at_fifteen_times_the_capacity(seed):
     assert flood.served[STANDARD] > flood.served[INTERACTIVE] > flood.served[BATCH] > SECONDS
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_an_engine_that_slows_down_in_the_flood_is_noticed(seed):
+    """It shares a processor with it: what was measured before says too little."""
+    flood = Flood(seed, slower=1.25)
+    for priority, share in SHARES.items():
+        flood.arrive(priority, TIMES * share * flood.capacity, SECONDS)
+    flood.play(SECONDS + PATIENCE)
+    assert flood.ends["in vain"] <= 0.01 * flood.queued
+
+
 def test_a_burst_of_batch_alone_is_queued():
     flood = Flood(3)
     flood.burst(BATCH, 200)

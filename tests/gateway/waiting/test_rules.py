@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from control.gateway import errors
 from control.gateway.waiting import rules
+from control.gateway.waiting.pace import Caution
 from control.gateway.waiting.rules import (
     OWED_MAX,
     RESERVED,
@@ -216,3 +217,18 @@ def test_idling_is_never_credit(before):
     least = min((service._had[tenant] for tenant in waiting), default=0.0)
     service.lift(99, waiting)
     assert service._had[99] == least
+
+
+def test_caution_rises_with_guesses_that_failed_and_ends_with_those_that_held():
+    caution = Caution()
+    caution.learn(held=True)
+    assert caution.factor == 1
+    for _ in range(5):
+        caution.learn(held=False)
+    assert caution.factor == pytest.approx(1.02**5)
+    for _ in range(2000):
+        caution.learn(held=True)
+    assert caution.factor == 1
+    for _ in range(100):
+        caution.learn(held=False)
+    assert caution.factor == 2
