@@ -1,0 +1,54 @@
+"""What an operator can change when a launch finds no place. Pure."""
+
+from control.placement import filters
+from control.placement.filters import Why
+from control.placement.fleet import Fleet
+from control.placement.room import gib
+from control.placement.wanted import AntiAffinity
+from control.placement.world import Need, Room
+
+LOOKED_AT_MAX = 16  # nodes: what stands in the way there stands in the way elsewhere
+
+
+def advice(need: Need, fleet: Fleet) -> tuple[str, ...]:
+    """The nearest cures first; nothing that would not help."""
+    whys = set(_whys(need, fleet))
+    found = []
+    if Why.TAKEN in whys:
+        found.append("let it share cards (placement.share: shared) with launches that do")
+    if Why.MEMORY in whys:
+        found.append(_smaller(need, fleet))
+    if Why.NOT_NAMED in whys:
+        found.append("name other devices (placement.devices)")
+    if need.pin:
+        found.append("leave out node")
+    if need.anti_affinity == AntiAffinity.REQUIRED:
+        found.append("say anti_affinity: preferred")
+    if need.pool and not any(node.pool == need.pool for node in fleet.nodes):
+        found.append(f"put a node into pool {need.pool}: none is in it")
+    cordoned = [node.name for node in fleet.nodes[:LOOKED_AT_MAX] if "cordoned" in node.blocked]
+    if cordoned:
+        found.append(f"uncordon {cordoned[0]}")
+    return tuple(dict.fromkeys(found))
+
+
+def _smaller(need: Need, fleet: Fleet) -> str:
+    room = filters.rooms_for(need)[0]
+    kind = "cpu" if room is Room.RAM else "gpu"
+    size, most = need.sizes[kind], fleet.largest(need, room)
+    if most >= size.fixed_bytes:
+        least = gib(size.kv_bytes_min)
+        return f"ask for a smaller KV cache than {least} (memory, max_model_len)"
+    if room is not Room.RAM and need.devices < 8:
+        return f"split it over {2 * need.devices} devices (tensor_parallel_size)"
+    return f"free memory: the largest gap has {gib(most)}"
+
+
+def _whys(need: Need, fleet: Fleet) -> list[Why]:
+    return [
+        why
+        for node in fleet.nodes[:LOOKED_AT_MAX]
+        if not filters.why_not_node(need, node)
+        for device in node.devices
+        if (why := filters.why_not(need, filters.room_of(need, device), device))
+    ]

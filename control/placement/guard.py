@@ -1,0 +1,67 @@
+"""When two on one card hurt each other: the younger moves away. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from control.placement.wanted import Objective
+
+TTFT_MS_DEFAULT = 2000
+TPOT_MS_DEFAULT = 100
+POINTS_MIN = 6  # of ten seconds: a minute of calls, so that one slow prompt moves nobody
+MISSED_RATIO = 0.8  # of the points with calls
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Ten seconds of one replica; None: no call in them."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A ready replica on a shared card."""
+
+    replica_id: int
+    name: str
+    ready_at_seconds: float  # epoch; who came first stays
+    objective: Objective | None = None
+    lately: tuple[Latency, ...] = ()
+
+
+@dataclass(frozen=True)
+class MoveAway:
+    replica_id: int
+    reason: str
+
+
+def judge(device: str, neighbours: Sequence[Neighbour]) -> MoveAway | None:
+    """The youngest leaves a card on which somebody misses his objective for a minute."""
+    if len(neighbours) < 2:
+        return None
+    for neighbour in sorted(neighbours, key=lambda it: it.ready_at_seconds):
+        if missed := _missed(neighbour):
+            youngest = max(neighbours, key=lambda it: (it.ready_at_seconds, it.replica_id))
+            return MoveAway(
+                youngest.replica_id, f"moves away from {device}: {neighbour.name} there {missed}"
+            )
+    return None
+
+
+def _missed(neighbour: Neighbour) -> str:
+    wanted, lately = neighbour.objective or Objective(), neighbour.lately
+    first = [point.ttft_ms for point in lately]
+    later = [point.tpot_ms for point in lately]
+    return _over("TTFT", first, wanted.ttft_ms or TTFT_MS_DEFAULT) or _over(
+        "TPOT", later, wanted.tpot_ms or TPOT_MS_DEFAULT
+    )
+
+
+def _over(name: str, points: Sequence[float | None], most_ms: int) -> str:
+    told = [point for point in points if point is not None]
+    over = [point for point in told if point > most_ms]
+    if len(told) < POINTS_MIN or len(over) < MISSED_RATIO * len(told):
+        return ""
+    middle = sorted(over)[len(over) // 2]
+    return f"has a {name} of {middle:.0f} ms where {most_ms} ms are wanted"
