@@ -19,7 +19,7 @@ class EngineSpec:
     device_kind: str  # "gpu" | "cpu"
     device_uuids: tuple[str, ...] = ()
     kv_cache_bytes: int | None = None  # fixed size on a shared or CPU device
-    memory_ratio: float | None = None  # of a card of its own
+    memory_ratio: float | None = None  # of a whole card: its budget, or what must be free
     slots: int = 16  # calls in one step
     arguments: dict[str, str | int | float | bool] = field(default_factory=dict)
 

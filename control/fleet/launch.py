@@ -15,8 +15,9 @@ from control.models.sealing import seal, unseal
 from control.placement import actions as placement
 from control.placement import facts as placement_facts
 from control.placement import memory, model
-from control.placement.rules import Placed, Unplaced
+from control.placement import room as rooms
 from control.placement.weights import Tensor
+from control.placement.world import Placed, Room, Unplaced
 from control.states import REPLICA_FINAL, ReplicaState, ReservationState
 from engines import model_folder
 from engines.spec import EngineSpec
@@ -63,12 +64,20 @@ def book_what_was_measured(replica: Replica, *, at: datetime) -> Placed | Unplac
     held = _held(replica)
     if not held:
         return None  # it has failed meanwhile, and gave its memory back
-    need = placement_facts.need(replica.version, replica.deployment_id)
+    need = placement_facts.need(replica.version, replica.deployment)
     size = need.sizes[held[0].device.kind]
-    for booked in _bytes_by_device(held).values():
-        if not size.bytes_min <= booked <= size.fixed_bytes + size.kv_bytes:
-            return placement.rebook(replica, need, at=at)
-    return None
+    kv = _kv_bytes(replica, held)
+    most = size.kv_bytes if replica.room != Room.OWN else kv
+    if size.kv_bytes_min <= kv <= most and _has_margin(replica, held, size.fixed_bytes + kv):
+        return None
+    return placement.rebook(replica, need, at=at)
+
+
+def _has_margin(replica: Replica, held: list[Reservation], needed: int) -> bool:
+    if replica.room != Room.SHARED:
+        return True
+    least, most = (int(needed * factor) for factor in (rooms.SHARED_FACTOR, rooms.BESIDE_FACTOR))
+    return all(least <= booked <= most + 1 for booked in _bytes_by_device(held).values())
 
 
 def claim(replica: Replica, *, by: str, reason: str, at: datetime) -> bool:
@@ -107,7 +116,7 @@ def specification(replica: Replica, weights: str) -> EngineSpec:
         api_key=unseal(replica.engine_key) if replica.engine_key else "",
         device_kind=kind,
         device_uuids=tuple(_bytes_by_device(held)) if kind == "gpu" else (),
-        kv_cache_bytes=_kv_bytes(replica, held) or None,
+        **_memory(replica, held),
         slots=replica.slots,
         arguments=version.arguments,
     )
@@ -130,12 +139,35 @@ def slots_of(replica: Replica) -> int:
 
 
 def _kv_bytes(replica: Replica, held: list[Reservation]) -> int:
-    """What of its booking is neither weights nor overhead."""
-    return min(_bytes_by_device(held).values()) - _size(replica, held).fixed_bytes
+    """Of a shared card as placed; else what of its budget is neither weights nor overhead."""
+    if replica.room == Room.SHARED and replica.kv_bytes is not None:
+        return replica.kv_bytes
+    booked = _bytes_by_device(held)
+    if replica.room == Room.OWN:
+        booked = {it.device.uuid: int(it.device.memory_total_bytes * _own_ratio(it)) for it in held}
+    return min(booked.values()) - _size(replica, held).fixed_bytes
+
+
+def _memory(replica: Replica, held: list[Reservation]) -> dict:
+    """What the engine is told: never its own default, which takes nearly all of any card."""
+    kv = _kv_bytes(replica, held) or None
+    if replica.room == Room.OWN:
+        return {"memory_ratio": min(map(_own_ratio, held))}
+    if replica.room != Room.SHARED:
+        return {"kv_cache_bytes": kv}
+    totals = {row.device.uuid: row.device.memory_total_bytes for row in held}
+    booked = _bytes_by_device(held)
+    # At its start the engine looks for this share of the card, though its cache is fixed.
+    ratio = min(booked[uuid] / total for uuid, total in totals.items())
+    return {"kv_cache_bytes": kv, "memory_ratio": int(ratio * 10_000) / 10_000}
+
+
+def _own_ratio(row: Reservation) -> float:
+    return rooms.own_ratio(row.device.memory_total_bytes, row.device.foreign_bytes)
 
 
 def _size(replica: Replica, held: list[Reservation]) -> memory.Sizes:
-    need = placement_facts.need(replica.version, replica.deployment_id)
+    need = placement_facts.need(replica.version, replica.deployment)
     return need.sizes[held[0].device.kind]
 
 

@@ -16,7 +16,7 @@ from control.fleet.draining import facts as draining_facts
 from control.fleet.draining import rules as draining_rules
 from control.models import IllegalMove, Replica, Reservation
 from control.placement import actions as placement
-from control.placement.rules import Unplaced
+from control.placement.world import Unplaced
 from control.states import REPLICA_FINAL, REPLICA_ON_NODE, ReplicaState, ReservationState
 from control.telemetry.sample import Unread
 from engines import runtime, supervisor, weights

@@ -37,6 +37,12 @@ class Replica(models.Model):
     pid = models.PositiveIntegerField(null=True, blank=True)
     engine_key = models.BinaryField(null=True, blank=True, help_text="Fernet")
     slots = models.PositiveIntegerField(default=0, help_text="Calls at once")
+    room = models.CharField(
+        max_length=8, blank=True, default="", help_text="How its memory was given: own, shared, ram"
+    )
+    kv_bytes = models.BigIntegerField(
+        null=True, blank=True, help_text="KV cache that was placed, on each device"
+    )
     kv_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     calls = models.PositiveBigIntegerField(
         default=0, db_default=0, help_text="That it has served, lately counted"

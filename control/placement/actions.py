@@ -7,8 +7,8 @@ from django.db.backends.postgresql.psycopg_any import NumericRange
 from django.db.models import QuerySet
 
 from control.models import Node, Replica, Reservation
-from control.placement import facts, rules
-from control.placement.rules import DeviceFacts, Placed, Share, Unplaced
+from control.placement import books, rules
+from control.placement.world import DeviceFacts, Need, NodeFacts, Placed, Share, Unplaced
 from control.states import ReservationState
 
 
@@ -31,7 +31,7 @@ def release_node(node: Node, *, at: datetime) -> int:
     return _release(Reservation.objects.filter(device__node=node), at)
 
 
-def rebook(replica: Replica, need: rules.Need, *, at: datetime) -> Placed | Unplaced:
+def rebook(replica: Replica, need: Need, *, at: datetime) -> Placed | Unplaced:
     """Change a launch's booking to what its files turned out to need, on the same devices."""
     try:
         with transaction.atomic():
@@ -42,14 +42,17 @@ def rebook(replica: Replica, need: rules.Need, *, at: datetime) -> Placed | Unpl
             device_ids = sorted(set(held.values_list("device_id", flat=True)))
             release(replica, at=at)
             # An old reading does not matter: the launch is on the device already.
-            devices = facts.devices(device_ids)
-            found = rules.place(need, [_as_node(replica, devices)])
+            devices = books.devices(device_ids)
+            found = rules.on_these(need, _as_node(replica, devices))
             if isinstance(found, Unplaced):
                 transaction.set_rollback(True)
                 return found
             book(replica, found.shares)
+            booked_for = {"room": found.room, "kv_bytes": found.kv_bytes}
+            Replica.objects.filter(pk=replica.pk).update(**booked_for)
     except IntegrityError:
         return Unplaced({replica.node.name: "gave the memory to another launch in this moment"})
+    replica.room, replica.kv_bytes = found.room, found.kv_bytes
     return found
 
 
@@ -58,5 +61,5 @@ def _release(rows: QuerySet[Reservation], at: datetime) -> int:
     return held.update(state=ReservationState.RELEASED, released_at=at)
 
 
-def _as_node(replica: Replica, devices: tuple[DeviceFacts, ...]) -> rules.NodeFacts:
-    return rules.NodeFacts(id=replica.node_id, name=replica.node.name, devices=devices)
+def _as_node(replica: Replica, devices: tuple[DeviceFacts, ...]) -> NodeFacts:
+    return NodeFacts(id=replica.node_id, name=replica.node.name, devices=devices)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from control.placement import filters
 from control.placement.fleet import Fleet
-from control.placement.rules import fitting
-from control.placement.world import DeviceFacts, Holder, Need, NodeFacts, Room
+from control.placement.rules import fitting, place
+from control.placement.world import DeviceFacts, Holder, Need, NodeFacts, Placed, Room, Unplaced
 from control.states import Priority
 
 NODES_MAX = 256  # that are looked at for who could give way
@@ -43,6 +43,19 @@ class NobodyGivesWay:
 
 
 Way = Waits | Displaces | NobodyGivesWay
+
+
+def seek(need: Need, fleet: Fleet) -> Placed | Unplaced | Waits | Displaces:
+    """A place, or who gives way for it: what they leave is kept from those less urgent."""
+    found = place(need, fleet)
+    if isinstance(found, Placed):
+        return found
+    match make_way(need, fleet):
+        case NobodyGivesWay():
+            return found
+        case Waits() | Displaces() as way:
+            fleet.keep(way.device_ids, f"is kept for {need.name}, which is more urgent")
+            return way
 
 
 def make_way(need: Need, fleet: Fleet) -> Way:

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from control.fleet import orders
 from control.models import Deployment, IllegalMove, Node, Replica, SnapshotPart
 from control.placement import actions as placement
+from control.placement.world import Placed
 from control.reconcile.world import (
     Action,
     BackOff,
@@ -93,9 +94,15 @@ def _place(replica: Replica, action: Start, *, by: str, at: datetime) -> None:
         )
         return
     node = Node.objects.get(pk=action.placed.node_id)
-    replica.move(ReplicaState.PLACED, reason=action.reason, by=by, at=at, node=node)
+    replica.move(
+        ReplicaState.PLACED, reason=action.reason, by=by, at=at, node=node, **_room(action.placed)
+    )
     placement.book(replica, action.placed.shares)
     transaction.on_commit(partial(orders.prepare, replica.pk, node.name))
+
+
+def _room(placed: Placed) -> dict:
+    return {"room": placed.room, "kv_bytes": placed.kv_bytes}
 
 
 def _external_address(replica: Replica) -> dict:

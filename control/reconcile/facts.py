@@ -7,10 +7,19 @@ from django.db import connection
 from django.db.models import F, Max, Q, Window
 from django.db.models.functions import RowNumber
 
-from control.models import Deployment, Node, Replica
+from control.models import Deployment, Node, Replica, Reservation
+from control.placement import books
 from control.placement import facts as placement
+from control.reconcile.rules import is_short
 from control.reconcile.world import DeploymentFacts, Ended, Heartbeat, ReplicaFacts, World
-from control.states import REPLICA_FINAL, DeploymentState, Hindrance, NodeState, ReplicaState
+from control.states import (
+    REPLICA_FINAL,
+    DeploymentState,
+    Hindrance,
+    NodeState,
+    ReplicaState,
+    ReservationState,
+)
 
 ENDED_READ = 16  # enough for every back-off to have reached its limit
 
@@ -35,15 +44,30 @@ def world(at: datetime) -> World:
         .annotate(generation=Max("replicas__generation"))
         .order_by("pk")
     )
+    left = _left([replica.pk for found in live.values() for replica in found if replica.leaving])
+    deployments = tuple(_deployment(row, live[row.pk], ended[row.pk], left) for row in rows)
+    # At rest nothing is placed: then nobody asks for the devices and who holds them.
+    short = any(map(is_short, deployments))
     return World(
         at=at,
-        deployments=tuple(_deployment(row, live[row.pk], ended[row.pk]) for row in rows),
-        nodes=tuple(placement.nodes(at)),
+        deployments=deployments,
+        nodes=tuple(books.nodes(at)) if short else (),
+        quotas=tuple(books.quotas()) if short else (),
         heartbeats=tuple(
             Heartbeat(node.pk, node.name, NodeState(node.state), node.heartbeat_at, node.state_at)
             for node in Node.objects.exclude(state=NodeState.REMOVED).order_by("pk")
         ),
     )
+
+
+def _left(replica_ids: list[int]) -> dict[int, frozenset[int]]:
+    """Deployment → devices that replicas of it are leaving."""
+    found = defaultdict(set)
+    if replica_ids:
+        rows = Reservation.objects.filter(replica__in=replica_ids, state=ReservationState.HELD)
+        for deployment_id, device_id in rows.values_list("replica__deployment_id", "device_id"):
+            found[deployment_id].add(device_id)
+    return {deployment_id: frozenset(ids) for deployment_id, ids in found.items()}
 
 
 def _live() -> dict[int, list[Replica]]:
@@ -68,8 +92,18 @@ def _ended() -> dict[int, list[Replica]]:
     return found
 
 
-def _deployment(row: Deployment, live: list[Replica], ended: list[Replica]) -> DeploymentFacts:
-    need = None if row.version.is_external else placement.need(row.version, row.pk, row.node)
+def _deployment(
+    row: Deployment,
+    live: list[Replica],
+    ended: list[Replica],
+    left: dict[int, frozenset[int]],
+) -> DeploymentFacts:
+    need = None
+    if not row.version.is_external:
+        spare = len(live) >= row.replicas_min
+        need = placement.need(
+            row.version, row, avoid=left.get(row.pk, frozenset()), expendable=spare
+        )
     return DeploymentFacts(
         id=row.pk,
         state=DeploymentState(row.state),
@@ -91,7 +125,8 @@ def _replica(row: Replica) -> ReplicaFacts:
         generation=row.generation,
         state=ReplicaState(row.state),
         state_at=row.state_at,
-        is_current=row.version_id in (None, row.deployment.version_id),
+        is_current=row.version_id in (None, row.deployment.version_id) and not row.leaving,
+        leaving=row.leaving,
         node=row.node.name if row.node else "",
         node_state=NodeState(row.node.state) if row.node else None,
         progress_at=row.progress_at,

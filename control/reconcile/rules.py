@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from control.placement.rules import NodeFacts, Placed, Unplaced, place, reserve
+from control.placement.displacing import Displaces, Waits, seek
+from control.placement.fleet import Fleet
+from control.placement.world import Placed, Unplaced
 from control.reconcile.world import (
     Action,
     BackOff,
@@ -21,10 +23,11 @@ from control.reconcile.world import (
     Stop,
     World,
 )
-from control.states import DeploymentState, Hindrance, NodeState, ReplicaState
+from control.states import DeploymentState, Hindrance, NodeState, Priority, ReplicaState
 
 PROBES_GOOD = 2
 PROBES_BAD = 3
+OUTDATED = "its version is no longer wanted"
 _COMING = (
     ReplicaState.PREPARING,
     ReplicaState.STARTING,
@@ -36,11 +39,11 @@ _COMING = (
 def plan(world: World) -> list[Action]:
     """At most one action per deployment: the next tick sees the result and goes on."""
     actions: list[Action] = list(node_moves(world))
-    nodes = list(world.nodes)
-    for deployment in world.deployments:
-        action = next_action(deployment, nodes, world)
+    fleet = Fleet(world.nodes, world.quotas)
+    for deployment in sorted(world.deployments, key=_urgency):
+        action = next_action(deployment, fleet, world)
         if isinstance(action, Start) and action.placed and deployment.need:
-            nodes = reserve(nodes, action.placed, deployment.need)
+            fleet.reserve(action.placed, deployment.need)
         if action:
             actions.append(action)
     return actions
@@ -55,11 +58,17 @@ def node_moves(world: World) -> list[MoveNode]:
     return moves
 
 
-def next_action(deployment: DeploymentFacts, nodes: list[NodeFacts], world: World) -> Action | None:
+def is_short(deployment: DeploymentFacts) -> bool:
+    """Something of it may have to be placed now."""
+    current, _ = _counted(deployment)
+    return deployment.need is not None and len(current) < _wanted(deployment)
+
+
+def next_action(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action | None:
     for step in (_gone, _stalled, _over, _surplus):
         if action := step(deployment, world):
             return action
-    return _missing(deployment, nodes, world)
+    return _missing(deployment, fleet, world)
 
 
 def failures(deployment: DeploymentFacts, at: datetime, policy: Policy) -> list[Ended]:
@@ -153,14 +162,14 @@ def _surplus(deployment: DeploymentFacts, world: World) -> Action | None:
         return Drain(min(current, key=_least_missed).id, why)
     for replica in old:
         if replica.state is not ReplicaState.READY:
-            return Drain(replica.id, "its version is no longer wanted, and it serves nobody")
+            return Drain(replica.id, f"{replica.leaving or OUTDATED}; it serves nobody")
     ready = sum(replica.state is ReplicaState.READY for replica in current)
     if old and len(old) > max(0, wanted - ready):
-        return Drain(old[0].id, "its version is no longer wanted; the new one is ready")
+        return Drain(old[0].id, f"{old[0].leaving or OUTDATED}; the new one is ready")
     return None
 
 
-def _missing(deployment: DeploymentFacts, nodes: list[NodeFacts], world: World) -> Action | None:
+def _missing(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action | None:
     current, old = _counted(deployment)
     if deployment.state is not DeploymentState.ACTIVE:
         return None  # its note is what the operator said
@@ -168,17 +177,29 @@ def _missing(deployment: DeploymentFacts, nodes: list[NodeFacts], world: World) 
         return _note(deployment, "")
     if held := _held_back(deployment, world, is_served=bool(current or old)):
         return held.action
-    generation = deployment.generation + 1
     if deployment.need is None:
-        return Start(deployment.id, deployment.version_id, generation, None, "probes will tell")
-    match place(deployment.need, nodes):
+        last, why = deployment.generation, "probes will tell"
+        return Start(deployment.id, deployment.version_id, last + 1, None, why)
+    return _placed(deployment, fleet, world)
+
+
+def _placed(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action | None:
+    current, old = _counted(deployment)
+    generation = deployment.generation + 1
+    match seek(deployment.need, fleet):
         case Placed() as placed:
             reason = placed.reason
             return Start(deployment.id, deployment.version_id, generation, placed, reason)
+        case Displaces(replicas=(first, *_)):
+            name = deployment.need.name or f"deployment {deployment.id}"
+            return Drain(first.replica_id, f"gives way to {name}, which is interactive")
+        case Waits() as way:
+            return _note(deployment, f"waits for a place: {way}")
         case Unplaced() as unplaced:
             draining = any(r.state is ReplicaState.DRAINING for r in deployment.replicas)
-            if old and not draining:
-                return Drain(old[0].id, f"makes room for the wanted version: {unplaced}")
+            stale = [replica for replica in old if not replica.leaving]
+            if stale and not draining:
+                return Drain(stale[0].id, f"makes room for the wanted version: {unplaced}")
             is_coming = current or old or world.makes_room
             hindrance = Hindrance.NONE if is_coming else Hindrance.UNPLACED
             return _note(deployment, f"waits for a place: {unplaced}", hindrance)
@@ -223,6 +244,12 @@ def _note(
     if (deployment.note, deployment.hindrance) == (text, hindrance):
         return None
     return Note(deployment.id, text, hindrance, cause)
+
+
+def _urgency(deployment: DeploymentFacts) -> tuple[int, int]:
+    """Who is more urgent chooses first, and what he waits for is kept from the others."""
+    priority = deployment.need.priority if deployment.need else Priority.STANDARD
+    return list(Priority).index(Priority(priority)), deployment.id
 
 
 def _wanted(deployment: DeploymentFacts) -> int:

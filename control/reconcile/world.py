@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from control.placement.rules import Need, NodeFacts, Placed
+from control.placement.world import Need, NodeFacts, Placed, ProjectQuota
 from control.states import DeploymentState, Hindrance, NodeState, ReplicaState
 
 
@@ -36,6 +36,7 @@ class ReplicaFacts:
     state: ReplicaState
     state_at: datetime
     is_current: bool = True  # launched with the version that is wanted now
+    leaving: str = ""  # why it is replaced, successor first
     node: str = ""
     node_state: NodeState | None = None
     progress_at: datetime | None = None
@@ -73,7 +74,8 @@ class DeploymentFacts:
 class World:
     at: datetime
     deployments: tuple[DeploymentFacts, ...] = ()
-    nodes: tuple[NodeFacts, ...] = ()
+    nodes: tuple[NodeFacts, ...] = ()  # of a world in which something is to be placed
+    quotas: tuple[ProjectQuota, ...] = ()
     heartbeats: tuple[Heartbeat, ...] = ()
     policy: Policy = Policy()
 

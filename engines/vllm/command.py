@@ -92,10 +92,15 @@ def _entry(runtime: Path, weights: str, fast: bool) -> tuple[str, ...]:
 
 
 def _memory(spec: EngineSpec) -> tuple[str, ...]:
+    found: tuple[str, ...] = ()
     if spec.kv_cache_bytes is not None:
-        return ("--kv-cache-memory-bytes", str(spec.kv_cache_bytes))
+        found += ("--kv-cache-memory-bytes", str(spec.kv_cache_bytes))
     if spec.memory_ratio is not None:
-        return ("--gpu-memory-utilization", f"{spec.memory_ratio:.4f}")
+        # Beside a fixed cache it is what has to be free at the start: of the whole card, if not
+        # said, so that a second engine on it would never start.
+        found += ("--gpu-memory-utilization", f"{spec.memory_ratio:.4f}")
+    if found:
+        return found
     raise BadSpec(
         f"replica {spec.replica_id} has neither kv_cache_bytes nor memory_ratio: "
         "without one vLLM takes nearly all memory of the device"

@@ -16,7 +16,7 @@ from control.models.sealing import unseal
 from control.placement import actions as placement
 from control.placement import facts, memory
 from control.placement.memory import GIB
-from control.placement.rules import Placed, Share
+from control.placement.world import Placed, Share
 from control.states import ReplicaState
 from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
 from tests.placement.files import write_headers
@@ -127,7 +127,7 @@ def test_files_are_measured_once_for_all_launches(node, files):
     launch.measure(replica.version, files, at=AT)
     measure = VersionMeasure.objects.get()
     assert measure.weights_bytes == 1000
-    need = facts.need(replica.version, replica.deployment_id)
+    need = facts.need(replica.version, replica.deployment)
     assert need.stated == ""
 
 

@@ -24,6 +24,10 @@ AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 P, S, L, W = ReplicaState.PREPARING, ReplicaState.STARTING, ReplicaState.LOADING, "warming"
 
 
+def fixed_bytes(replica):
+    return facts.need(replica.version, replica.deployment).sizes["gpu"].fixed_bytes
+
+
 def after(seconds):
     return AT + timedelta(seconds=seconds)
 
@@ -85,23 +89,23 @@ def test_the_median_of_the_last_starts_is_told_to_held_calls(replica):
 
 
 def test_what_the_engine_said_of_its_memory_is_the_next_estimate(replica):
-    before = facts.need(replica.version, 1).sizes["gpu"].fixed_bytes
+    before = fixed_bytes(replica)
     said = Startup(
         weights_bytes=MIB, consumed_bytes=700 * MIB, activation_bytes=50 * MIB, graph_bytes=0
     )
     starts.at_ready(replica, said, at=AT)
-    assert facts.need(replica.version, 1).sizes["gpu"].fixed_bytes == 750 * MIB < before
+    assert fixed_bytes(replica) == 750 * MIB < before
 
 
 def test_what_the_driver_sees_raises_the_estimate_by_what_is_no_cache(replica):
     # 1,048,576 tokens of 1,024 bytes are its cache: 1 GiB.
-    before = facts.need(replica.version, 1).sizes["gpu"].fixed_bytes
+    before = fixed_bytes(replica)
     starts.note_use(replica, before + 2 * GIB // 10 + GIB, 3 * GIB, at=AT)
     starts.note_use(replica, before + GIB, 2 * GIB, at=AT)  # less, later: the peak stays
     peak = VersionPeak.objects.get()
     assert peak.beside_kv_bytes == before + 2 * GIB // 10
     assert peak.host_bytes == 3 * GIB
-    assert facts.need(replica.version, 1).sizes["gpu"].fixed_bytes == peak.beside_kv_bytes
+    assert fixed_bytes(replica) == peak.beside_kv_bytes
 
 
 def test_nothing_is_noted_of_an_engine_that_does_not_say_its_cache(replica):

@@ -7,9 +7,9 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from control.models import Deployment, Replica, Reservation
-from control.placement import actions, facts
+from control.placement import actions, books
 from control.placement.memory import GIB, Sizes
-from control.placement.rules import Need, Placed, Share, Unplaced
+from control.placement.world import Need, Placed, Share, Unplaced
 from control.reconcile import actions as reconcile
 from control.reconcile.world import Start
 from control.states import ReservationState
@@ -122,7 +122,7 @@ def test_facts_tell_what_is_booked_foreign_and_unread():
     silent = a_device(node, 8 * GIB, at=datetime(2026, 11, 1, 11, tzinfo=UTC), uuid="cpu-old")
     replica = a_replica(a_deployment(), node, at=AT)
     actions.book(replica, (Share(device.pk, ((0, GIB), (2 * GIB, 3 * GIB))),))
-    [seen] = facts.nodes(AT)
+    [seen] = books.nodes(AT)
     by_id = {found.id: found for found in seen.devices}
     assert sorted(by_id[device.pk].booked) == [(0, GIB), (2 * GIB, 3 * GIB)]
     assert by_id[device.pk].foreign_bytes == GIB

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from control.placement import memory
-from control.placement.rules import DeviceFacts, Need, NodeFacts
+from control.placement.world import DeviceFacts, Need, NodeFacts
 from control.reconcile.rules import plan
 from control.reconcile.world import DeploymentFacts, Ended, ReplicaFacts, World
 from control.states import DeploymentState, NodeState, ReplicaState

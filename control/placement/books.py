@@ -1,0 +1,141 @@
+"""Nodes, devices and who holds their memory, read in a handful of queries."""
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from control.models import Device, Node, Project, Replica, Reservation
+from control.placement.world import DeviceFacts, Holder, NodeFacts, ProjectQuota, Range
+from control.states import REPLICA_FINAL, REPLICA_LIVE, NodeState, ReplicaState, ReservationState
+
+READING_SECONDS_MAX = 15  # an older reading of a device says nothing about now
+NVLINK = "nvlink"
+PREEMPTIBLE = "preemptible"  # label of nodes that may be taken away at any time
+_ENDS = {*REPLICA_FINAL, ReplicaState.DRAINING}
+_WITH_WEIGHTS = (
+    ReplicaState.STARTING,
+    ReplicaState.LOADING,
+    ReplicaState.WARMING,
+    ReplicaState.READY,
+    ReplicaState.UNHEALTHY,
+    ReplicaState.DRAINING,
+    ReplicaState.STOPPED,
+)
+_HOLDER = (
+    *("device_id", "memory", "replica_id", "replica__generation", "replica__state"),
+    *("replica__deployment_id", "replica__deployment__name", "replica__deployment__priority"),
+    *("replica__deployment__project_id", "replica__version__model_id"),
+)
+
+
+def nodes(at: datetime) -> list[NodeFacts]:
+    """Every node that is not removed, silent ones too: their refusal has a reason."""
+    held = _held(Reservation.objects.all())
+    by_node = defaultdict(list)
+    for row in Device.objects.order_by("index", "uuid"):
+        by_node[row.node_id].append(_device(row, held[row.pk], _device_blocked(row, at)))
+    weights, deployments = defaultdict(set), defaultdict(set)
+    launches = Replica.objects.exclude(node=None).filter(state__in=_WITH_WEIGHTS)
+    for node_id, version_id in launches.values_list("node_id", "version_id").distinct():
+        weights[node_id].add(version_id)
+    living = Replica.objects.exclude(node=None).filter(state__in=REPLICA_LIVE)
+    for node_id, deployment_id in living.values_list("node_id", "deployment_id").distinct():
+        deployments[node_id].add(deployment_id)
+    return [
+        NodeFacts(
+            id=row.pk,
+            name=row.name,
+            blocked=_node_blocked(row),
+            devices=tuple(by_node[row.pk]),
+            weights=frozenset(weights[row.pk]),
+            deployments=frozenset(deployments[row.pk]),
+            pool=row.pool,
+            preemptible=PREEMPTIBLE in row.labels,
+        )
+        for row in Node.objects.exclude(state=NodeState.REMOVED).order_by("name")
+    ]
+
+
+def quotas() -> list[ProjectQuota]:
+    """Of projects that have one."""
+    rows = Project.objects.filter(Q(devices_guaranteed__gt=0) | Q(devices_maximum__isnull=False))
+    return [
+        ProjectQuota(row.pk, str(row), row.devices_guaranteed, row.devices_maximum)
+        for row in rows.filter(archived_at=None).select_related("tenant")
+    ]
+
+
+def devices(device_ids: list[int]) -> tuple[DeviceFacts, ...]:
+    """As the books have them, however old their reading."""
+    held = _held(Reservation.objects.filter(device__in=device_ids))
+    rows = Device.objects.filter(pk__in=device_ids).order_by("pk")
+    return tuple(_device(row, held[row.pk]) for row in rows)
+
+
+def _held(rows) -> dict[int, dict[int, Holder]]:
+    """Device → replica → what it holds there."""
+    found: dict[int, dict[int, Holder]] = defaultdict(dict)
+    for row in rows.filter(state=ReservationState.HELD).values_list(*_HOLDER):
+        device_id, memory, replica_id = row[:3]
+        before = found[device_id].get(replica_id)
+        ranges = (before.ranges if before else ()) + ((memory.lower, memory.upper),)
+        found[device_id][replica_id] = _holder(row, ranges)
+    return found
+
+
+def _holder(row: tuple, ranges: tuple[Range, ...]) -> Holder:
+    generation, state, deployment_id, name, priority, project_id, model_id = row[3:]
+    return Holder(
+        replica_id=row[2],
+        deployment_id=deployment_id,
+        name=f"{name}#{generation}",
+        model_id=model_id or 0,
+        priority=priority,
+        project_id=project_id,
+        ranges=ranges,
+        ends=state in _ENDS,
+    )
+
+
+def _device(row: Device, held: dict[int, Holder], blocked: str = "") -> DeviceFacts:
+    holders = tuple(held.values())
+    return DeviceFacts(
+        id=row.pk,
+        uuid=row.uuid,
+        name=row.name,
+        kind=row.kind,
+        memory_total_bytes=row.memory_total_bytes,
+        foreign_bytes=row.foreign_bytes,
+        booked=tuple(span for holder in holders for span in holder.ranges),
+        blocked=blocked,
+        memory_free_bytes=row.memory_free_bytes,
+        holders=holders,
+        links=_linked(row.links),
+    )
+
+
+def _linked(links: list[dict]) -> frozenset[str]:
+    return frozenset(link["uuid"] for link in links if link.get("kind") == NVLINK)
+
+
+def _device_blocked(row: Device, at: datetime) -> str:
+    if row.quarantined_at:
+        return f"is quarantined: {row.quarantine_reason}"
+    if row.error:
+        return f"cannot be read: {row.error}"
+    if row.read_at is None or at - row.read_at > timedelta(seconds=READING_SECONDS_MAX):
+        return f"was not read in the last {READING_SECONDS_MAX} s"
+    return ""
+
+
+def _node_blocked(row: Node) -> str:
+    if row.leaving_by:
+        return f"leaves by {row.leaving_by:%H:%M:%S} UTC: {row.leaving_reason}"
+    if row.draining:
+        return f"is being drained: {row.leaving_reason}"
+    if row.cordoned:
+        return "is cordoned: it takes no new replica"
+    if row.state != NodeState.READY:
+        return f"is {row.state}{row.note and f': {row.note}'}"
+    return ""
