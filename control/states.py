@@ -130,6 +130,7 @@ class Outcome(StrEnum):
     INCOMPLETE = "incomplete"  # [DONE] without a finish reason
     TRUNCATED = "truncated"  # the engine's stream broke off
     UPSTREAM_ERROR = "upstream_error"
+    REJECTED = "rejected"  # the engine would not take the call: a 4xx, and no work
     CLIENT_CLOSED = "client_closed"
     SLOW_CLIENT = "slow_client"
     DEADLINE = "deadline"

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import logging
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
@@ -14,6 +15,8 @@ from control.gateway.http1.client import Pool
 from control.gateway.http1.sending import Sending
 from control.gateway.limits import Limits
 from control.routes.snapshot import ModerationInfo, Routes
+
+log = logging.getLogger(__name__)
 
 
 class Verdict(StrEnum):
@@ -74,6 +77,7 @@ class Question:
 
     def _tell(self, verdict: Verdict) -> None:
         tell, self._on_verdict = self._on_verdict, None
+        self._judge.heard(verdict)
         self._end()
         if tell:
             tell(verdict)
@@ -100,12 +104,35 @@ class Judge:
         self.pool = Pool(address.host, address.port, tls=address.tls, limits=limits, clock=clock)
         self._asking: set[Question] = set()
         self._waiting: deque[Question] = deque()
+        self._name = f"{address.host}:{address.port}"
+        self._clock = clock
+        self._answers = True
+        self._silent_at = 0.0  # the last time that it told nothing
+
+    def heard(self, verdict: Verdict) -> None:
+        """Said once when it begins to fail, and once when it has been well for a while."""
+        if verdict is Verdict.UNKNOWN:
+            self._silent_at = self._clock()
+            if self._answers:
+                self._answers = False
+                log.error(
+                    "the judge at %s does not answer: calls go on unjudged where their route fails"
+                    " open, and are refused elsewhere",
+                    self._name,
+                )
+        elif not self._answers and self._has_been_well():
+            self._answers = True
+            log.warning("the judge at %s answers again", self._name)
+
+    def _has_been_well(self) -> bool:
+        return self._clock() - self._silent_at >= self._limits.judge_calm_seconds
 
     def ask(
         self, body: bytes, seconds: float, on_verdict: Callable[[Verdict], None]
     ) -> Question | None:
         """None if too many wait already: it is unknown then, and stays so."""
         if len(self._waiting) >= self._limits.judge_waiting:
+            self.heard(Verdict.UNKNOWN)
             return None
         request = b"%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
             self._head,

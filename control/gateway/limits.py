@@ -28,6 +28,7 @@ class Limits:
     judge_calls: int = 64  # of one judge at once
     judge_waiting: int = 1000  # beyond those; more are not judged
     judge_answer_bytes: int = 64 * KIB
+    judge_calm_seconds: float = 10  # of answers, before one that failed is said to be back
     continuations: int = 2  # of one answer, on other replicas
     token_id_bytes: int = MIB  # kept of one answer to go on from, as text; beyond, it is not
     retry_ratio: float = 0.1  # of calls that may be tried again
@@ -91,3 +92,4 @@ class Limits:
     slow_first_token_seconds: float = 5  # calls slower than these leave a trace
     slow_call_seconds: float = 60
     refused_traces_per_second: int = 5  # of one process
+    failed_logs_per_second: int = 10  # of one process; the others are counted

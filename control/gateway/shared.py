@@ -1,5 +1,6 @@
 """What all calls of one gateway process share: limits, clocks, counters, replicas, the spool."""
 
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from control.gateway.admission.money import Money
 from control.gateway.admission.personal import Personal
 from control.gateway.admission.strangers import Strangers
 from control.gateway.counted import Counted
+from control.gateway.failures import Failures
 from control.gateway.judges import Judges
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
@@ -74,6 +76,7 @@ class Shared:
 
     def __post_init__(self) -> None:
         self.counted = Counted(self.tally)
+        self.failures = Failures(self.limits.failed_logs_per_second, self.clock.now)
 
     def count_refused(self, identity: Identity | None, code: str) -> None:
         """Counted by tenant, key, code and minute, since a refusal is no usage event."""
@@ -105,7 +108,7 @@ def shared(
         processes=processes, limits=limits, clock=clock.now, tally=tally, buckets=buckets
     )
     counters = Counters(redis_url, processes=processes, limits=limits, clock=clock.now)
-    deaths = Deaths(counters.valkey, tally, limits, clock.wall)
+    deaths = Deaths(counters.valkey, tally, limits, clock.wall, socket.gethostname())
     rotation = replicas.rotation
     rotation.on_change = waiting.advance
     rotation.on_suspected, rotation.on_death = deaths.suspected, deaths.judged

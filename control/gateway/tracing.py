@@ -12,7 +12,7 @@ from control.telemetry.traces import Try
 FAILED, SLOW, RETRIED, REFUSED, SAMPLED = "failed", "slow", "retried", "refused", "sampled"
 _CODES = 1 << 32  # of the last 32 bits of a call's id, which are chance
 _DECISIONS_BYTES_MAX = 16 * 1024  # a line of the spool holds 64 KiB
-_NOT_FAILED = (Outcome.COMPLETE, Outcome.INCOMPLETE, Outcome.CLIENT_CLOSED)
+_NOT_FAILED = (Outcome.COMPLETE, Outcome.INCOMPLETE, Outcome.CLIENT_CLOSED, Outcome.REJECTED)
 
 
 class Seen(NamedTuple):

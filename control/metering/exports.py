@@ -17,7 +17,7 @@ PAGE_ROWS = 2000
 USAGE_COLUMNS = (
     *("call_id", "started_at", "tenant", "project", "key", "route", "model", "version"),
     *("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "outcome"),
-    *("currency", "amount"),
+    *("currency", "amount", "endpoint", "priority", "tokens_source"),
 )
 # Pages by key rather than a cursor kept open: a slow download holds no transaction, and the
 # console can read each page in another thread.
@@ -25,7 +25,7 @@ PAGE = """
 SELECT event.id, event.started_at, event.call_id, tenant.name, project.name, key.name,
        event.route, coalesce(model.name, ''), coalesce(version.name, ''), event.input_tokens,
        event.cached_input_tokens, event.output_tokens, event.reasoning_tokens, event.outcome,
-       event.currency, event.amount_pico
+       event.currency, event.amount_pico, event.endpoint, event.priority, event.tokens_source
   FROM control_usageevent event
   JOIN control_tenant tenant ON tenant.id = event.tenant_id
   JOIN control_project project ON project.id = event.project_id
@@ -111,7 +111,8 @@ def _page(wanted: UsageWanted, after: Position) -> tuple[str, Position | None]:
 
 
 def _cells(row: tuple) -> list[str]:
-    _, started_at, *names, fresh, cached, output, reasoning, outcome, currency, amount_pico = row
+    _, started_at, *names, fresh, cached, output, reasoning, outcome = row[:-5]
+    currency, amount_pico, *how = row[-5:]
     call_id, *rest = names
     return [
         harmless(call_id),
@@ -121,6 +122,7 @@ def _cells(row: tuple) -> list[str]:
         harmless(outcome),
         harmless(currency),
         amount_text(amount_pico),
+        *(harmless(word) for word in how),
     ]
 
 

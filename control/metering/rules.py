@@ -118,12 +118,16 @@ def charge(outcome: str, tokens: Tokens, price: PriceFacts | None) -> Charge:
     """
     if price is None:
         return Charge(0, "", None, "the model had no price when the call started")
+    if outcome == Outcome.REJECTED:
+        return Charge(0, price.currency, price.id, "the engine refused the call")
     if is_free(outcome, tokens):
         return Charge(0, price.currency, price.id, f"{outcome} before the first token")
     return Charge(cost_pico(tokens, price), price.currency, price.id, "tokens x price")
 
 
 def is_free(outcome: str, tokens: Tokens) -> bool:
+    if outcome == Outcome.REJECTED:
+        return True
     return tokens.output == 0 and outcome in ENDED_BY_THE_PLATFORM
 
 

@@ -76,6 +76,8 @@ class JsonFormatter(logging.Formatter):
         }
         if found := _CALL.search(message):
             line["call_id"] = found.group()
+        for name, value in getattr(record, "fields", {}).items():
+            line.setdefault(name, redacted(value) if isinstance(value, str) else value)
         if record.exc_info:
             line["exception"] = redacted(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False)

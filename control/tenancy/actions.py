@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from control import checks
-from control.models import Key, Project, SnapshotPart, Tenant
+from control.models import Key, Project, Route, SnapshotPart, Tenant
 from control.models.audit import record
 from control.models.sealing import derived, digest_of
 from control.states import KEY_MOVES, KeyState, Part
@@ -126,6 +126,17 @@ def create_key(
         key = _insert(wanted, _active_project(owner, project), secret)
         _note("create key", str(key), by, reason, at, None, _facts_of_key(key))
     return NewKey(key.pk, secret, key.shown)
+
+
+def require_routes(names: list[str] | tuple[str, ...] | None) -> None:
+    """Whoever names one by hand means one that there is; a file may make it later."""
+    known = set(Route.objects.filter(name__in=names or ()).values_list("name", flat=True))
+    if unknown := [name for name in names or () if name not in known]:
+        raise checks.unknown(
+            "route",
+            f"there is no route {unknown[0]!r}: make it first (weir apply), or take one of those"
+            " that weir status lists",
+        )
 
 
 def change_key(wanted: KeyWanted, *, by: str, reason: str, at: datetime) -> None:

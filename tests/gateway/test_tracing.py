@@ -53,7 +53,12 @@ def test_the_sample_is_drawn_by_the_calls_id(call_id, share, sampled):
 def test_a_decision_that_is_too_long_says_so_and_the_line_fits():
     long = NoneReady("no", tuple(Figures(n, 1, 2, None) for n in range(1000)))
     records = recorded([TooLate(3.5, 2.0), long, long])
-    assert records[0] == {"decision": "TooLate", "start_seconds": 3.5, "limit_seconds": 2.0}
+    assert records[0] == {
+        "decision": "TooLate",
+        "start_seconds": 3.5,
+        "limit_seconds": 2.0,
+        "expected_seconds": None,
+    }
     assert records[1]["decision"] == "too long"
     assert len(msgspec.json.encode(records)) < 1000
 

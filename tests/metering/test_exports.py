@@ -47,9 +47,10 @@ def test_the_columns_and_a_row(house, tmp_path):
     call_command("export", "usage", "--month", "2026-11", "--format", "csv", stdout=out)
     assert out.getvalue() == (
         "call_id,started_at,tenant,project,key,route,model,version,input_tokens,"
-        "cached_input_tokens,output_tokens,reasoning_tokens,outcome,currency,amount\n"
+        "cached_input_tokens,output_tokens,reasoning_tokens,outcome,currency,amount,"
+        "endpoint,priority,tokens_source\n"
         "req_1,2026-11-20T12:00:00.000Z,acme,default,ci,chat-small,gemma,v1,100,20,50,5,complete,"
-        "USD,0.000285\n"
+        "USD,0.000285,chat,standard,engine\n"
     )
     assert tuple(out.getvalue().split("\n")[0].split(",")) == USAGE_COLUMNS
 

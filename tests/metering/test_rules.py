@@ -19,6 +19,7 @@ from control.metering.rules import (
     cost_rate_wanted,
     price_in_force,
     price_wanted,
+    tokens_counted,
 )
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -148,3 +149,9 @@ def test_a_cost_rate_is_read_exactly_and_absent_parts_cost_nothing():
     for numbers in ({"pue": "0.9"}, {"watts": 1}, {"power_watts": 1.5}):
         with pytest.raises(Refused):
             cost_rate_wanted("*", "USD", numbers)
+
+
+def test_what_an_engine_refused_costs_nothing_and_says_why():
+    charged = charge("rejected", Tokens(100, 0, 0), a_price())
+    assert (charged.amount_pico, charged.reason) == (0, "the engine refused the call")
+    assert tokens_counted("rejected", Tokens(100, 0, 0)) == 0

@@ -2,7 +2,7 @@
 
 from control.gateway import errors
 from control.gateway.admission.credit import Unfunded, Unpriced
-from control.gateway.admission.rules import Level, Refused, Slots, duration_text
+from control.gateway.admission.rules import Check, Level, Refused, Slots, duration_text
 from control.gateway.errors import Headers, Refusal
 from control.metering.rules import amount_text
 from control.routes.snapshot import Identity
@@ -95,12 +95,20 @@ def slow_down(refused: Refused, route: str) -> Refusal:
     )
 
 
-def ratelimit_headers(levels: tuple[Level, ...]) -> Headers:
-    """Of requests and of tokens, each of the limit that has least left."""
+def ratelimit_headers(levels: tuple[Level, ...], refused: Check | None = None) -> Headers:
+    """Of requests and of tokens, each of the limit that refused the call, or is the tightest."""
     tightest: dict[Names, Level] = {}
     for level in levels:
         names = _HEADERS.get(level.check.limit)
-        if names and (names not in tightest or level.remaining < tightest[names].remaining):
+        if names is None:
+            continue
+        best = tightest.get(names)
+        if (
+            best is None
+            or level.check == refused
+            or best.check != refused
+            and _is_tighter(level, best)
+        ):
             tightest[names] = level
     headers: list[tuple[bytes, bytes]] = []
     for (limit, remaining, reset), level in tightest.items():
@@ -108,6 +116,14 @@ def ratelimit_headers(levels: tuple[Level, ...]) -> Headers:
         headers.append((remaining, b"%d" % max(level.remaining, 0)))
         headers.append((reset, duration_text(level.reset_seconds).encode()))
     return tuple(headers)
+
+
+def _is_tighter(level: Level, than: Level) -> bool:
+    """Of one kind what has least left; input and output are compared by their shares."""
+    one, other = level.remaining, than.remaining
+    if level.check.limit == than.check.limit:
+        return one < other
+    return one * than.check.units < other * level.check.units
 
 
 _PERSONS = {"u": "one end user of ", "a": "one client address of "}

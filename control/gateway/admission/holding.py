@@ -80,4 +80,8 @@ class Holding:
         return refused
 
     def headers(self) -> Headers:
-        return ratelimit_headers(self._answer.levels) if self._answer else ()
+        answer = self._answer
+        if answer is None:
+            return ()
+        refused = answer.check if isinstance(answer, Refused) else None
+        return ratelimit_headers(answer.levels, refused)

@@ -21,6 +21,7 @@ _UNSERVED = b'{"detail":"Not Found"}'  # an engine's word for a path that its mo
 _NOT_OURS = frozenset({401, 403, 404})  # another engine answers at this address
 _BROKEN = "The engine's answer broke off."
 _ERROR_BYTES_MAX = 64 * 1024
+_NO_WORK = (Outcome.UPSTREAM_ERROR, Outcome.REJECTED)
 
 Tokens = tuple[chunks.Usage, TokensSource]
 _NO_TOKENS = chunks.Usage(0, 0, 0, 0)
@@ -152,7 +153,7 @@ class Attempt:
         if usage:
             return usage, TokensSource.ENGINE
         parts = reader.parts if reader else 0
-        worked = parts or (self.reached and outcome is not Outcome.UPSTREAM_ERROR)
+        worked = parts or (self.reached and outcome not in _NO_WORK)
         if worked and self._status in (0, 200):
             ask = self.ask
             prompt = self.live.density.tokens(ask.text_bytes, ask.input_estimate)
@@ -239,7 +240,7 @@ class Attempt:
         if self._status == 404 and body == _UNSERVED:
             self._leave()
             refusal = errors.unserved(self.ask.called)
-            return self._caller.on_refusal(refusal, Outcome.COMPLETE)
+            return self._caller.on_refusal(refusal, Outcome.REJECTED)
         if self._status in _NOT_OURS:
             return self._failed(*STRANGER)
         refusal = errors.from_engine(self._status, message, code)
@@ -249,7 +250,7 @@ class Attempt:
             if self._continued:
                 self.refused_rest = message
                 return self._caller.on_refusal(errors.UpstreamFailed(_BROKEN), Outcome.TRUNCATED)
-            return self._caller.on_refusal(refusal, Outcome.COMPLETE)
+            return self._caller.on_refusal(refusal, Outcome.REJECTED)
         return self._failed(refusal)
 
     def _spoilt(self) -> None:
@@ -262,7 +263,7 @@ class Attempt:
         reader = self.reader
         outcome = reader.outcome()
         self.finish_reason = reader.finish_reason()
-        if outcome is Outcome.COMPLETE:
+        if outcome in (Outcome.COMPLETE, Outcome.REJECTED):
             self._leave()
             self._shared.replicas.succeeded(self.live)
         else:

@@ -39,6 +39,7 @@ class Journal:
         self, shared: Shared, request: Request, route: RouteInfo, ask: Ask, priority: Priority
     ) -> None:
         self.marks = Marks(shared.clock.now())
+        self.in_windows = False  # tokens come as a judge lets them, not as they are made
         self.error = ""  # code of the refusal that it ended with
         self.cached_source = ""  # what cached tokens are from, where it is not `tokens_source`
         self._shared = shared
@@ -205,6 +206,7 @@ class Journal:
         )
         self._shared.outbox.add(close)
         self._count(ending, usage)
+        self._shared.failures.ended(close, self.error)
         return close
 
     def _with_cached(self, attempt: Attempt, usage: chunks.Usage, outcome: Outcome) -> chunks.Usage:
@@ -227,7 +229,10 @@ class Journal:
             self._shared.clock.now() - received_at,
             len(self.marks.tries),
         )
-        return tracing.why_kept(self._is_sampled, seen, self._shared.limits)
+        kept = tracing.why_kept(self._is_sampled, seen, self._shared.limits)
+        if ending.outcome is Outcome.REJECTED and not kept:
+            return tracing.REFUSED if self._shared.trace_room.take(self._shared.clock.now()) else ""
+        return kept
 
     def _trace(
         self, kept: str, attempt: Attempt | None = None, ending: Ending | None = None
@@ -286,6 +291,6 @@ class Journal:
         if ending.first_token_at is None or not self._ask.stream:
             return
         tally.put(names.ttft, ending.first_token_at - self._received_at)
-        if usage.output > 1:
+        if usage.output > 1 and not self.in_windows:
             spent = ending.last_token_at - ending.first_token_at
             tally.put(names.tpot, spent / (usage.output - 1))

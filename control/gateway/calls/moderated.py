@@ -34,6 +34,7 @@ class ModeratedCall(Call):
     def __init__(self, *given) -> None:
         super().__init__(*given)
         self._rules = self._route.moderation
+        self._journal.in_windows = self._rules.after
         self._question: Question | None = None
         self._windows: list[Held] = []
         self._asked_about = 0  # of those

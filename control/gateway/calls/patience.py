@@ -98,7 +98,7 @@ class Patience:
         self._guarded(self._give_up)
 
     def on_displaced(self) -> None:
-        self._guarded(self._caller.refuse, answers.busy(self._route.name))
+        self._guarded(self._refuse_busy)
 
     def on_news(self, until: float) -> None:
         self._guarded(self._reconsider, until)
@@ -132,9 +132,15 @@ class Patience:
         if self.is_past_deadline():
             self._caller.refuse(answers.deadline_passed(), Outcome.DEADLINE)
         elif self._is_ready():
-            self._caller.refuse(answers.busy(self._route.name))
+            self._refuse_busy()
         else:
             self._caller.refuse(self._loading())
+
+    def _refuse_busy(self) -> None:
+        replicas, route = self._shared.replicas, self._route
+        pace, slots = replicas.pace(route), replicas.at_once(route)
+        expected = self._shared.waiting.expected_seconds(self.want, pace, slots=slots)
+        self._caller.refuse(answers.busy(route.name, expected))
 
     def _reconsider(self, until: float) -> None:
         """Nobody is held for a model that will not come."""

@@ -35,11 +35,13 @@ class Deaths:
         tally: Tally,
         limits: Limits,
         wall: Callable[[], float],
+        host: str,
     ) -> None:
         self._valkey = valkey
         self._tally = tally
         self._limits = limits
         self._wall = wall
+        self._host = host
         self._strikes = Strikes(limits.deadly_prompts)
         # By replica, until a probe has told: a lost connection alone is no death.
         self._suspects: dict[int, tuple[Live, list[Ask]]] = {}
@@ -82,8 +84,13 @@ class Deaths:
             return
         until = self._wall() + self._limits.deadly_prompt_seconds
         death, prompts = _death(live), {fingerprint(ask) for ask in asks}
-        self._tally.add("engine_deaths_total", deployment=live.info.deployment)
-        log.error("replica %d died with %d calls in flight", live.id, len(asks))
+        info = live.info
+
+        def tell() -> None:
+            self._tally.add("engine_deaths_total", deployment=info.deployment)
+            log.error("replica %d died with %d calls in flight", info.id, len(asks))
+
+        self._once(f"death:{death}", tell)
         for prompt in prompts:
             self._strike(prompt, death, until)
         self._share(prompts, death, until)
@@ -121,9 +128,25 @@ class Deaths:
             self._valkey.send(encode(*command), _ignore)
 
     def _strike(self, prompt: str, death: str, until: float) -> None:
-        if self._strikes.add(prompt, death, until):
+        def tell() -> None:
             self._tally.add("deadly_prompts_total")
             log.error("the prompt %s was in flight at two deaths: it is refused now", prompt)
+
+        if self._strikes.add(prompt, death, until):
+            self._once(f"prompt:{prompt}", tell)
+
+    def _once(self, what: str, tell: Callable[[], None]) -> None:
+        """By one process of this host: all learn of it, and those that start later too."""
+        if not self._valkey.connected:
+            return tell()
+
+        def on_reply(reply: Reply) -> None:
+            if reply is not None:  # nothing is what a key that is there already answers
+                tell()
+
+        seconds = int(self._limits.deadly_prompt_seconds)
+        command = ("SET", f"told:{self._host}:{what}", 1, "NX", "EX", seconds)
+        return self._valkey.send(encode(*command), on_reply)
 
 
 def fingerprint(ask: Ask) -> str:

@@ -128,7 +128,8 @@ class Reader:
 
     def outcome(self) -> Outcome:
         if self.error:
-            return Outcome.UPSTREAM_ERROR
+            is_refusal = self.error.status < 500 and not self.parts
+            return Outcome.REJECTED if is_refusal else Outcome.UPSTREAM_ERROR
         expected = len(self._seen) if self.done else self._choices
         whole = self._seen and self._seen <= self.finished.keys() and len(self.finished) >= expected
         if whole and "abort" not in self.finished.values():

@@ -7,23 +7,24 @@ _WAIT_SECONDS = 2.0  # where nobody knows better
 
 
 def refusal_of(decision: TooLate | Crowded, route: str) -> errors.Overloaded:
-    why = f"All replicas of '{route}' are busy"
+    """To be tried again when such a call is expected to start, not when it surely would."""
+    why, wait = f"All replicas of '{route}' are busy", _wait(decision.expected_seconds)
     if isinstance(decision, TooLate):
         return errors.Overloaded(
             f"{why}: this call might start only in {decision.start_seconds:.1f} s and can wait"
             f" {max(decision.limit_seconds, 0):.1f} s. Please try again later.",
-            wait_seconds=_wait(decision.start_seconds),
+            wait_seconds=wait,
         )
     return errors.Overloaded(
-        f"{why} and too many calls wait for them. Please try again shortly.",
-        wait_seconds=_wait(decision.start_seconds),
+        f"{why} and too many calls wait for them. Please try again shortly.", wait_seconds=wait
     )
 
 
-def busy(route: str) -> errors.Overloaded:
+def busy(route: str, expected_seconds: float | None) -> errors.Overloaded:
     """For a call that waited in vain, or had to leave to one with more right."""
     return errors.Overloaded(
-        f"All replicas of '{route}' are busy. Please try again shortly.", wait_seconds=_WAIT_SECONDS
+        f"All replicas of '{route}' are busy. Please try again shortly.",
+        wait_seconds=_wait(expected_seconds),
     )
 
 

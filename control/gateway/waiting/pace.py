@@ -12,6 +12,11 @@ class Pace(NamedTuple):
     seconds: float
     spread_seconds: float = 0.0
 
+    @property
+    def even(self) -> "Pace":
+        """As if all turns were like their mean: for what is expected, instead of nearly sure."""
+        return self._replace(spread_seconds=0.0)
+
     def seconds_for(self, turns: float) -> float:
         """As long as so many turns take at most, in 99 of 100 cases."""
         # The turns to come are as uneven as those that were, and the mean of these is no truth.

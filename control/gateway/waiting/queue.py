@@ -75,26 +75,24 @@ class Waiting:
         """
         want, now = waiter.want, self._clock()
         line = self._line(want)
-        counts, is_first = line.counts(), not line.queues[want.priority]
         is_cold = cold_seconds is not None
-        # How turns followed each other says nothing of when a model will have been loaded.
-        own = None if is_first or is_cold else line.rhythms[want.priority].pace(now)
-        above = 0.0 if is_cold else line.arrivals.above(want.priority, now)
-        if above:
-            pace = line.slowed(pace, slots, now)
-        start = rules.start(counts, want.priority, want.tenant, pace, own, above)
-        start = None if start is None else start * line.caution.factor
+        start, expected = _starts(line, want, pace, slots, None if is_cold else now)
         limit = min(cold_seconds if is_cold else want.waiting_seconds, want.ends_by - now)
         if start is not None and start > limit:
-            return TooLate(start, limit)
+            return TooLate(start, limit, expected)
         if line.length >= self._calls_max:
-            place = rules.displaced(counts, want.priority, want.tenant)
+            place = rules.displaced(line.counts(), want.priority, want.tenant)
             if place is None:
-                return Crowded(start)
+                return Crowded(start, expected)
             next(reversed(line.queues[place[0]][place[1]])).on_displaced()
         line.arrivals.came[want.priority] += 1
         line.add(waiter, Stay(now, now + limit, start))
         return Queued()
+
+    def expected_seconds(self, want: Want, pace: Pace | None, *, slots: int) -> float | None:
+        """Until such a call would start, if it came now and others did as they do; None if nobody
+        knows."""
+        return _starts(self._line(want), want, pace, slots, self._clock())[1]
 
     def place(self, waiter: Waiter) -> Place:
         """Of one that waits."""
@@ -182,6 +180,25 @@ class Waiting:
         if line is None:
             line = self._lines[want.pool] = Line(self._clock())
         return line
+
+
+def _starts(
+    line: Line, want: Want, pace: Pace | None, slots: int, now: float | None
+) -> tuple[float | None, float | None]:
+    """Within which time a call that joins would most surely start, and when it is expected to.
+
+    `now` None: a model is loaded. How turns followed each other says nothing of when it will be.
+    """
+    own, above = None, 0.0
+    if now is not None:
+        own = line.rhythms[want.priority].pace(now) if line.queues[want.priority] else None
+        above = line.arrivals.above(want.priority, now)
+    if above:
+        pace = line.slowed(pace, slots, now)
+    who = line.counts(), want.priority, want.tenant
+    start = rules.start(*who, pace, own, above)
+    start = None if start is None else start * line.caution.factor
+    return start, rules.start(*who, pace and pace.even, own and own.even, above)
 
 
 def _stays(line: Line) -> list[tuple[Waiter, Stay]]:

@@ -62,8 +62,9 @@ class Queued:
 class TooLate:
     """It would most likely start after it gave up: better to say so at once."""
 
-    start_seconds: float
+    start_seconds: float  # by then most surely
     limit_seconds: float
+    expected_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Crowded:
     """The queue is full, and nobody in it has to make room for this call."""
 
     start_seconds: float | None
+    expected_seconds: float | None = None
 
 
 # --- what a call asks for -------------------------------------------------------------------

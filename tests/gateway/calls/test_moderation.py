@@ -6,30 +6,12 @@ import json
 import pytest
 
 from control.gateway.judges import Verdict, address_of, verdict_of
-from control.routes.snapshot import ModerationInfo
 from tests.gateway.place import chat, route
 from tests.gateway.test_cases_streams import content, datas
 from tests.gateway.upstream import DONE, Script, Upstream, answered, chunk, streamed
 
 CLEAN, FLAGGED = b'{"flagged":false}', b'{"results":[{"flagged":false},{"flagged":true}]}'
 JSON = "application/json"
-
-
-@pytest.fixture
-async def judge(place):
-    """`judge(script, …, after=True)`: a judge of the route that answers in turn."""
-    started: list[Upstream] = []
-
-    async def start(*scripts: Script, **rules) -> Upstream:
-        upstream = Upstream(*scripts)
-        url = f"http://127.0.0.1:{await upstream.start()}/judge"
-        started.append(upstream)
-        place.know(route(moderation=ModerationInfo(url, **({"timeout_ms": 60_000} | rules))))
-        return upstream
-
-    yield start
-    for upstream in started:
-        await upstream.stop()
 
 
 def says(body: bytes, **changes) -> Script:

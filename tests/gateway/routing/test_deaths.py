@@ -12,6 +12,7 @@ from tests.gateway.place import Place, chat, replica
 from tests.gateway.upstream import Script, Upstream, answered
 
 DEATHS = 'engine_deaths_total{deployment="d"}'
+PROMPTS = "deadly_prompts_total"
 DIES = Script(head=False, end="rst")
 
 
@@ -145,6 +146,17 @@ async def test_processes_tell_each_other(tmp_path):
         await b.post(chat("deadly"))
         await b.until(lambda: b.shared.deaths.condemned)
         await a.until(lambda: a.shared.deaths.condemned)
+        counted = [place.shared.tally.counters for place in (a, b)]
+
+        def sums() -> list[float]:
+            return [sum(c.get(name, 0) for c in counted) for name in (DEATHS, PROMPTS)]
+
+        await a.until(lambda: sums() == [2, 1])  # once each, though both know of all
+        async with Place(tmp_path / "c", redis_url=settings.REDIS_LIVE_URL) as c:
+            await c.until(lambda: c.shared.deaths.condemned)
+            c.sweep()
+            await a.until(lambda: not c.shared.counters.valkey._waiting)
+            assert PROMPTS not in c.shared.tally.counters  # it starts later, and has no news
         a.know_replicas(replica(3, await good.start()))
         assert (await a.post(chat("deadly"))).status == 400
         assert not good.seen

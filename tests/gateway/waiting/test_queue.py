@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.gateway.waiting import rules
+from control.gateway import errors
+from control.gateway.waiting import answers, rules
 from control.gateway.waiting.queue import Waiting
 from control.gateway.waiting.rules import Crowded, Pace, Queued, TooLate, Want
 from control.states import Priority
@@ -135,11 +136,28 @@ def test_a_call_that_would_start_too_late_is_refused_at_arrival():
     room = Room()
     assert room.join("nobody knows", pace=None).decision == Queued()
     assert room.join("in 4 s", pace=Pace(2.0)).decision == Queued()
-    assert room.join("in 12 s", pace=Pace(4.0)).decision == TooLate(12.0, 10)
-    assert room.join("wanted in 5 s", pace=Pace(2.0), ends_by=105).decision == TooLate(6.0, 5)
+    assert room.join("in 12 s", pace=Pace(4.0)).decision == TooLate(12.0, 10, 12.0)
+    assert room.join("wanted in 5 s", pace=Pace(2.0), ends_by=105).decision == TooLate(6.0, 5, 6.0)
     assert room.join("of another", tenant=2, pace=Pace(4.0)).decision == Queued()
     assert room.join("more urgent", INTERACTIVE, pace=Pace(4.0)).decision == Queued()
     assert len(room.waiting) == 4
+
+
+def test_a_refusal_tells_when_a_start_is_expected_not_when_it_is_nearly_sure():
+    room = Room()
+    uneven = Pace(4.0, 2.0)
+    for n in range(2):
+        room.join(f"{n}", pace=None)
+    refused = room.join("third", pace=uneven).decision
+    assert refused.expected_seconds == 12.0
+    assert refused.start_seconds == uneven.seconds_for(3) > 19
+    told = answers.refusal_of(refused, "chat")
+    assert told.wait_seconds == 12.0
+    assert "only in 20.3 s" in told.message
+    assert room.waiting.expected_seconds(room.waiter("x").want, uneven, slots=0) == 12.0
+    assert answers.busy("chat", 12.0).wait_seconds == 12.0
+    assert answers.busy("chat", None).wait_seconds == 2.0
+    assert dict(errors.headers_of(answers.busy("chat", 400.0)))[b"retry-after"] == b"60"
 
 
 def test_a_priority_that_gets_few_turns_is_measured_by_these():
@@ -153,13 +171,13 @@ def test_a_priority_that_gets_few_turns_is_measured_by_these():
         room.free(1)
     assert room.join("plain 5", pace=Pace(0.5)).decision == Queued()  # in 9 s
     late = room.join("plain 6", pace=Pace(0.5)).decision
-    assert late == TooLate(pytest.approx(12 * 1.02**3), 10)  # three guesses did not hold
+    assert late == TooLate(pytest.approx(12 * 1.02**3), 10, 12.0)  # three guesses did not hold
 
 
 def test_a_full_queue_makes_room_for_who_has_more_right_to_it():
     room = Room(calls_max=4)
     flood = [room.join(f"flood {n}") for n in range(4)]
-    assert room.join("flood 4", pace=Pace(1.0)).decision == Crowded(5.0)
+    assert room.join("flood 4", pace=Pace(1.0)).decision == Crowded(5.0, 5.0)
     for tenant in (2, 3):
         assert room.join(f"of {tenant}", tenant=tenant).decision == Queued()
     assert [waiter.end for waiter in flood] == ["", "", "displaced", "displaced"]
