@@ -6,6 +6,7 @@ from control.models.deployment import Deployment
 from control.models.fleet import Device, IllegalMove, Node, Reservation
 from control.models.measures import ColdStart, VersionPeak
 from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
+from control.models.override import Override
 from control.models.replica import Replica, StateChange
 from control.models.routes import GatewayProcess, Route, SnapshotPart, Target
 from control.models.telemetry import CallTrace, Point, ReplicaUse
@@ -28,6 +29,7 @@ __all__ = [
     "IllegalMove",
     "Key",
     "Node",
+    "Override",
     "Point",
     "Posting",
     "Price",

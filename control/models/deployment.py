@@ -42,6 +42,18 @@ class Deployment(models.Model):
     launch_after = models.DateTimeField(
         null=True, blank=True, help_text="Back-off: no launch before this instant"
     )
+    allow_shorter_context = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="A launch whose KV cache is too small may serve what fits",
+    )
+    retry_at = models.DateTimeField(
+        null=True, blank=True, help_text="Launches that failed before it count no longer"
+    )
+    guarded_since = models.DateTimeField(
+        null=True, blank=True, help_text="It ran out of memory while it served"
+    )
+    guarded_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

@@ -92,6 +92,12 @@ class Device(models.Model):
     xid_at = models.DateTimeField(null=True, blank=True)
     quarantined_at = models.DateTimeField(null=True, blank=True)
     quarantine_reason = models.TextField(blank=True, default="")
+    ecc_accepted = models.BigIntegerField(
+        default=0, db_default=0, help_text="Uncorrected errors known when it was released"
+    )
+    released_at = models.DateTimeField(
+        null=True, blank=True, help_text="From quarantine, by a person: older signs count no longer"
+    )
 
     def __str__(self) -> str:
         return f"{self.node}/{self.name}"
