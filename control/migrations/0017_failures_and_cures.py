@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('control', '0015_calls_of_draining_replicas'),
+        ('control', '0016_rooms_of_replicas'),
     ]
 
     operations = [
