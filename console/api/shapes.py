@@ -80,6 +80,8 @@ class ReplicaShape(serializers.Serializer):
     phase = serializers.CharField()
     progress_percent = serializers.IntegerField()
     slots = serializers.IntegerField()
+    calls = serializers.IntegerField(help_text="That it has served, counted each minute")
+    host_memory_bytes = serializers.IntegerField(allow_null=True)
     devices = serializers.ListField(child=serializers.CharField())
     booked_bytes = serializers.IntegerField()
     created_at = serializers.DateTimeField()
@@ -92,6 +94,14 @@ class BucketShape(serializers.Serializer):
     calls_per_second = serializers.FloatField(allow_null=True)
     tokens_per_second = serializers.FloatField(allow_null=True)
     burst_seconds = serializers.FloatField()
+
+
+class RecycleShape(serializers.Serializer):
+    calls = serializers.IntegerField(required=False)
+    hours = serializers.FloatField(required=False)
+    host_memory_growth = serializers.FloatField(
+        required=False, help_text="Of its processes since it was ready: 0.5 is half as much again"
+    )
 
 
 class StandingShape(serializers.Serializer):
@@ -131,6 +141,7 @@ class DeploymentShape(serializers.Serializer):
     )
     placement = PlacementShape(source="placing.placement")
     objective = ObjectiveShape(source="placing.objective", allow_null=True)
+    recycle = RecycleShape(allow_null=True)
     note = serializers.CharField()
     standing = StandingShape()
     created_at = serializers.DateTimeField()

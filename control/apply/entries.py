@@ -9,6 +9,7 @@ from control.apply.route import bucket
 from control.apply.wanted import KeyEntry, VersionEntry
 from control.catalog.rules import EngineWanted, VersionWanted, version_problems
 from control.checks import Problem, Refused
+from control.fleet.recycle import Recycle
 from control.fleet.rules import DeploymentWanted, deployment_problems
 from control.metering.rules import CostRateWanted, PriceWanted, cost_rate_wanted, price_wanted
 from control.states import Priority
@@ -162,12 +163,25 @@ def deployment(fields: Fields, findings: Findings) -> DeploymentWanted:
         replicas_max=inner.whole("max", max(least, 1)),
         node=fields.text("node", ""),
         bucket=bucket(fields),
+        recycle=_recycle(fields),
         **placing.members(fields),
     )
     inner.end()
     fields.end()
     findings.add_all(fields.path, deployment_problems(wanted))
     return wanted
+
+
+def _recycle(fields: Fields) -> Recycle | None:
+    there = fields.has("recycle")
+    inner = fields.mapping("recycle")
+    wanted = Recycle(
+        calls=inner.whole("calls", None),
+        hours=inner.real("hours", None),
+        host_memory_growth=inner.real("host_memory_growth", None),
+    )
+    inner.end()
+    return wanted if there and wanted != Recycle() else None
 
 
 def price(fields: Fields, findings: Findings) -> PriceWanted | None:

@@ -9,6 +9,7 @@ from django.db.models import Count, Q
 from control.apply.plan import Seen, Stored
 from control.catalog.rules import EngineWanted, VersionWanted
 from control.checks import Bucket
+from control.fleet import recycle
 from control.fleet.placing import placing_of
 from control.fleet.rules import DeploymentWanted
 from control.metering.rules import CostRateWanted, PriceWanted
@@ -125,6 +126,7 @@ def _deployments() -> Iterator[tuple[str, Seen]]:
             row.replicas_max,
             row.node,
             Bucket(**row.bucket) if row.bucket else None,
+            recycle=recycle.of(row.recycle),
             **vars(placing_of(row)),
         )
         yield (

@@ -6,6 +6,7 @@ from control.apply import placing
 from control.apply.plan import Change
 from control.catalog.rules import VersionWanted
 from control.checks import Bucket
+from control.fleet import recycle
 from control.fleet.rules import DeploymentWanted
 from control.metering.rules import CostRateWanted, PriceWanted, per_million_text
 from control.routes.wanted import ModerationWanted, RouteWanted, RuleWanted, TargetWanted
@@ -78,6 +79,7 @@ def _deployment(wanted: DeploymentWanted) -> dict:
         "node": wanted.node,
         "bucket": wanted.bucket and _named(wanted.bucket),
         **placing.flat(wanted),
+        "recycle": recycle.stored(wanted.recycle),
     }
 
 

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from control import checks
-from control.fleet import rules
+from control.fleet import recycle, rules
 from control.fleet.rules import DeploymentWanted
 from control.models import Deployment, Node, Project, Replica, SnapshotPart, Version
 from control.models.audit import record
@@ -39,6 +39,7 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         deployment.version, deployment.node = version, wanted.node
         deployment.bucket = asdict(wanted.bucket) if wanted.bucket else None
         _placing(deployment, wanted)
+        deployment.recycle = recycle.stored(wanted.recycle)
         _count(deployment, wanted.replicas_min, wanted.replicas_max, fresh=not _active(stored))
         deployment.state = DeploymentState.ACTIVE
         if before == _facts(deployment):
@@ -223,5 +224,6 @@ def _facts(deployment: Deployment) -> dict:
         "project": str(deployment.project) if deployment.project else "",
         "placement": deployment.placement,
         "objective": deployment.objective,
+        "recycle": deployment.recycle,
         "state": deployment.state,
     }

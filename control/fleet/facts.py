@@ -38,6 +38,9 @@ class ReplicaFacts:
     address: str
     slots: int
     kv_tokens: int | None
+    calls: int
+    host_memory_bytes: int | None
+    host_memory_ready_bytes: int | None
     created_at: datetime
     state_at: datetime
     ready_at: datetime | None
@@ -76,6 +79,7 @@ class DeploymentFacts:
     node: str
     bucket: dict[str, float] | None
     placing: Placing
+    recycle: dict[str, float] | None
     note: str
     launch_after: datetime | None
     created_at: datetime
@@ -201,6 +205,9 @@ def _replica(row: Replica, held: list[Reservation]) -> ReplicaFacts:
         address=f"{row.host}:{row.port}" if row.port else "",
         slots=row.slots,
         kv_tokens=row.kv_tokens,
+        calls=row.calls,
+        host_memory_bytes=row.host_memory_bytes,
+        host_memory_ready_bytes=row.host_memory_ready_bytes,
         created_at=row.created_at,
         state_at=row.state_at,
         ready_at=row.ready_at,
@@ -224,6 +231,7 @@ def _deployment(row: Deployment, replicas: tuple[ReplicaFacts, ...]) -> Deployme
         node=row.node,
         bucket=row.bucket,
         placing=placing_of(row),
+        recycle=row.recycle,
         note=row.note,
         launch_after=row.launch_after,
         created_at=row.created_at,

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from control import checks
 from control.checks import Bucket, Problem
+from control.fleet import recycle
+from control.fleet.recycle import Recycle
 from control.placement import wanted as placing
 from control.placement.wanted import Objective, PlacementWanted
 from control.states import Priority
@@ -26,6 +28,7 @@ class DeploymentWanted:
     project: str = ""  # tenant/project in whose device quota its replicas count
     placement: PlacementWanted = PlacementWanted()
     objective: Objective | None = None
+    recycle: Recycle | None = None
 
 
 def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
@@ -40,6 +43,7 @@ def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
         *(_project_problems(wanted.project) if wanted.project else []),
         *placing.problems("placement", wanted.placement),
         *placing.objective_problems("objective", wanted.objective),
+        *recycle.problems("recycle", wanted.recycle),
     ]
 
 
@@ -65,6 +69,9 @@ def external_problems(wanted: DeploymentWanted) -> list[Problem]:
     problems = []
     if wanted.replicas_max > 1:
         problems.append(Problem("replicas.max", "an external engine has one replica"))
+    if wanted.recycle:
+        what = "an external engine is not launched by Weir, so not anew either: leave it out"
+        problems.append(Problem("recycle", what))
     if wanted.node:
         problems.append(Problem("node", "an external engine is on no node: leave it out"))
     if wanted.placement != PlacementWanted():

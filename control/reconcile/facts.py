@@ -7,6 +7,7 @@ from django.db import connection
 from django.db.models import F, Max, Q, Window
 from django.db.models.functions import RowNumber
 
+from control.fleet import recycle
 from control.models import Deployment, Node, Replica, Reservation
 from control.placement import books
 from control.placement import facts as placement
@@ -114,6 +115,7 @@ def _deployment(
         hindrance=Hindrance(row.hindrance),
         launch_after=row.launch_after,
         generation=row.generation or 0,
+        recycle=recycle.of(row.recycle),
         replicas=tuple(_replica(replica) for replica in live),
         ended=tuple(_over(replica) for replica in ended),
     )
@@ -131,6 +133,9 @@ def _replica(row: Replica) -> ReplicaFacts:
         node_state=NodeState(row.node.state) if row.node else None,
         progress_at=row.progress_at,
         ready_at=row.ready_at,
+        calls=row.calls,
+        host_memory_bytes=row.host_memory_bytes,
+        host_memory_ready_bytes=row.host_memory_ready_bytes,
     )
 
 

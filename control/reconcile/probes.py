@@ -13,8 +13,8 @@ from control.fleet import engine_http
 from control.fleet.engine_http import Address, Answer
 from control.models import IllegalMove, Replica, Version
 from control.models.sealing import opened
-from control.reconcile import rules
-from control.reconcile.rules import Streak
+from control.reconcile import streaks
+from control.reconcile.streaks import Streak
 from control.states import ReplicaState
 from control.telemetry.outages import DATABASE_AWAY, Outage
 
@@ -60,9 +60,9 @@ class Probes:
         self._streaks = {pk: self._streaks[pk] for pk in self._streaks if pk in living}
 
     def _judge(self, replica: Replica, answer: Answer, at: datetime) -> None:
-        streak = rules.streak(self._streaks.get(replica.pk), answer.good)
+        streak = streaks.streak(self._streaks.get(replica.pk), answer.good)
         self._streaks[replica.pk] = streak
-        to = rules.after_probe(ReplicaState(replica.state), streak)
+        to = streaks.after_probe(ReplicaState(replica.state), streak)
         if to is None:
             _note(replica, answer)
             return

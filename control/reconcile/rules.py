@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from control.placement.displacing import Displaces, Waits, seek
 from control.placement.fleet import Fleet
 from control.placement.world import Placed, Unplaced
+from control.reconcile import recycling
 from control.reconcile.world import (
     Action,
     BackOff,
@@ -25,8 +26,6 @@ from control.reconcile.world import (
 )
 from control.states import DeploymentState, Hindrance, NodeState, Priority, ReplicaState
 
-PROBES_GOOD = 2
-PROBES_BAD = 3
 OUTDATED = "its version is no longer wanted"
 _COMING = (
     ReplicaState.PREPARING,
@@ -74,11 +73,16 @@ def next_action(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Acti
 def failures(deployment: DeploymentFacts, at: datetime, policy: Policy) -> list[Ended]:
     """Failed launches in a row, newest first; a stable one ends the row."""
     stable = timedelta(seconds=policy.stable_seconds)
-    for replica in deployment.replicas:
-        if replica.is_current and replica.ready_at and at - replica.ready_at >= stable:
-            return []
+    proved = [
+        replica.ready_at
+        for replica in deployment.replicas
+        if replica.is_current and replica.ready_at and at - replica.ready_at >= stable
+    ]
+    settled_at = max(proved, default=None)
     row = []
     for launch in deployment.ended:
+        if settled_at and launch.ended_at <= settled_at:
+            break  # one that was launched later is stable; an older one beside it proves nothing
         if launch.state is ReplicaState.FAILED:
             row.append(launch)
         if launch.ready_at and launch.ended_at - launch.ready_at >= stable:
@@ -157,13 +161,17 @@ def _surplus(deployment: DeploymentFacts, world: World) -> Action | None:
     if deployment.state is not DeploymentState.ACTIVE and (current or old):
         why = f"the deployment is {deployment.state}"
         return Drain((current + old)[0].id, why)
-    if len(current) > wanted:
+    ready = sum(replica.state is ReplicaState.READY for replica in current)
+    recycled = recycling.due(deployment, world.at) if len(current) == wanted + 1 else None
+    if recycled and ready > wanted:
+        replica, why = recycled
+        return Drain(replica.id, f"is replaced anew: it {why}")
+    if len(current) > wanted and not recycled:
         why = f"{len(current)} replicas where {wanted} are wanted"
         return Drain(min(current, key=_least_missed).id, why)
     for replica in old:
         if replica.state is not ReplicaState.READY:
             return Drain(replica.id, f"{replica.leaving or OUTDATED}; it serves nobody")
-    ready = sum(replica.state is ReplicaState.READY for replica in current)
     if old and len(old) > max(0, wanted - ready):
         return Drain(old[0].id, f"{old[0].leaving or OUTDATED}; the new one is ready")
     return None
@@ -173,23 +181,30 @@ def _missing(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action 
     current, old = _counted(deployment)
     if deployment.state is not DeploymentState.ACTIVE:
         return None  # its note is what the operator said
-    if len(current) >= _wanted(deployment):
+    quiet = len(current) == _wanted(deployment) and not old
+    successor = recycling.successor_of(deployment, world.at) if quiet else ""
+    if len(current) >= _wanted(deployment) and not successor:
         return _note(deployment, "")
     if held := _held_back(deployment, world, is_served=bool(current or old)):
         return held.action
     if deployment.need is None:
         last, why = deployment.generation, "probes will tell"
         return Start(deployment.id, deployment.version_id, last + 1, None, why)
-    return _placed(deployment, fleet, world)
+    return _placed(deployment, fleet, world, successor)
 
 
-def _placed(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action | None:
+def _placed(
+    deployment: DeploymentFacts, fleet: Fleet, world: World, successor: str
+) -> Action | None:
     current, old = _counted(deployment)
     generation = deployment.generation + 1
     match seek(deployment.need, fleet):
         case Placed() as placed:
-            reason = placed.reason
+            reason = f"{successor}; {placed.reason}" if successor else placed.reason
             return Start(deployment.id, deployment.version_id, generation, placed, reason)
+        case Displaces() if successor:
+            what = f"{successor}, which waits for a place: it displaces nobody"
+            return _note(deployment, what)
         case Displaces(replicas=(first, *_)):
             name = deployment.need.name or f"deployment {deployment.id}"
             return Drain(first.replica_id, f"gives way to {name}, which is interactive")
@@ -202,7 +217,8 @@ def _placed(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action |
                 return Drain(stale[0].id, f"makes room for the wanted version: {unplaced}")
             is_coming = current or old or world.makes_room
             hindrance = Hindrance.NONE if is_coming else Hindrance.UNPLACED
-            return _note(deployment, f"waits for a place: {unplaced}", hindrance)
+            what = f"{successor}, which " if successor else ""
+            return _note(deployment, f"{what}waits for a place: {unplaced}", hindrance)
 
 
 @dataclass(frozen=True)
@@ -276,25 +292,3 @@ def _least_missed(replica: ReplicaFacts) -> tuple[bool, int]:
     """Those not ready first, newest first; then the oldest launch."""
     ready = replica.state is ReplicaState.READY
     return ready, replica.generation if ready else -replica.generation
-
-
-@dataclass(frozen=True)
-class Streak:
-    """Probes of an external engine in a row."""
-
-    good: int = 0
-    bad: int = 0
-
-
-def streak(before: Streak | None, good: bool) -> Streak:
-    before = before or Streak()
-    return Streak(good=before.good + 1) if good else Streak(bad=before.bad + 1)
-
-
-def after_probe(state: ReplicaState, row: Streak) -> ReplicaState | None:
-    """Where an external engine's replica moves, if anywhere."""
-    if row.good >= PROBES_GOOD and state in (ReplicaState.STARTING, ReplicaState.UNHEALTHY):
-        return ReplicaState.READY
-    if row.bad >= PROBES_BAD and state is ReplicaState.READY:
-        return ReplicaState.UNHEALTHY
-    return None

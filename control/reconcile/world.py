@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from control.fleet.recycle import Recycle
 from control.placement.world import Need, NodeFacts, Placed, ProjectQuota
 from control.states import DeploymentState, Hindrance, NodeState, ReplicaState
 
@@ -41,6 +42,9 @@ class ReplicaFacts:
     node_state: NodeState | None = None
     progress_at: datetime | None = None
     ready_at: datetime | None = None
+    calls: int = 0  # that it has served
+    host_memory_bytes: int | None = None
+    host_memory_ready_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class DeploymentFacts:
     hindrance: Hindrance = Hindrance.NONE
     launch_after: datetime | None = None
     generation: int = 0  # of its last launch
+    recycle: Recycle | None = None
     replicas: tuple[ReplicaFacts, ...] = ()  # not final
     ended: tuple[Ended, ...] = ()  # newest first
 

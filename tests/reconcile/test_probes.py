@@ -8,9 +8,9 @@ from threading import Thread
 import pytest
 
 from control.models import Replica
-from control.reconcile import loop, rules
+from control.reconcile import loop
 from control.reconcile.probes import Probes
-from control.reconcile.rules import Streak
+from control.reconcile.streaks import Streak, after_probe
 from control.states import ReplicaState
 from tests.fleet.rows import a_deployment, a_version
 
@@ -97,4 +97,4 @@ def test_t08_another_model_on_that_port_is_not_the_one_we_mean(probes, replica, 
     ],
 )
 def test_where_a_streak_leads(state, streak, to):
-    assert rules.after_probe(ReplicaState(state), streak) is to
+    assert after_probe(ReplicaState(state), streak) is to
