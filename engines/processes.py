@@ -100,6 +100,24 @@ def environment(pid: int, names: tuple[str, ...]) -> dict[str, str]:
     return {name: value for name, _, value in pairs if name in names}
 
 
+def own_bytes(pid: int) -> int:
+    """Memory that is this process's alone to give back, in RAM or swapped out."""
+    try:
+        lines = (PROC / str(pid) / "status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    kilobytes = (line.split()[1] for line in lines if line.startswith(("RssAnon:", "VmSwap:")))
+    return sum(map(int, kilobytes)) * 1024
+
+
+def resident_bytes(pid: int) -> int:
+    try:
+        pages = (PROC / str(pid) / "statm").read_text().split()[1]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def send(process: Process, number: signal.Signals) -> None:
     """Signal this process and never another one that got its pid meanwhile."""
     try:

@@ -7,9 +7,9 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from engines import processes, shared_memory
@@ -18,6 +18,7 @@ from engines.spec import Command, EngineRecord, EngineSpec
 
 RECORD = "engine.json"
 LOG = "engine.log"
+SEEN = "seen.json"  # pids, while it is stopped
 LOCK_WAIT_SECONDS = 60.0
 RECORD_WAIT_SECONDS = 20.0
 LOG_BYTES_MAX = 32 << 20
@@ -48,10 +49,14 @@ class StillRuns(EngineError):
 
 @dataclass(frozen=True)
 class Stopped:
-    """`gone` only when no process is left; those that are hold memory that must not be reused."""
+    """`gone` only when no process is left; those that are hold memory that must not be reused.
+
+    `seen_pids`: all that this launch was ever seen to have when it was stopped.
+    """
 
     gone: bool
     left_pids: tuple[int, ...] = ()
+    seen_pids: tuple[int, ...] = field(default=(), compare=False)
 
 
 def launch(spec: EngineSpec, command: Command, folder: Path, home: str) -> EngineRecord:
@@ -61,20 +66,28 @@ def launch(spec: EngineSpec, command: Command, folder: Path, home: str) -> Engin
     comes back (`alive` says so); another try is another generation.
     """
     with _locked(folder):
-        record = _read_record(folder)
+        record = read_record(folder)
         if record and record.generation == spec.generation:
             return record
         if record and record.generation > spec.generation:
             raise Superseded(f"generation {record.generation} of {folder.name} was launched later")
-        if record and not (left := _stop(record, grace_seconds=5.0)).gone:
+        if record and not (left := _stop(record, folder, grace_seconds=5.0)).gone:
             raise LaunchFailed(f"processes of an earlier launch cannot be ended: {left.left_pids}")
         return _start(spec, command, folder, home)
 
 
 def adopt(folder: Path) -> EngineRecord | None:
     """The engine launched here, if it still runs."""
-    record = _read_record(folder)
+    record = read_record(folder)
     return record if record and alive(record) else None
+
+
+def read_record(folder: Path) -> EngineRecord | None:
+    """Of the launch made here, whether it runs or not."""
+    try:
+        return EngineRecord(**json.loads((folder / RECORD).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
 
 
 def alive(record: EngineRecord) -> bool:
@@ -99,8 +112,38 @@ def members(record: EngineRecord) -> list[Process]:
 def stop(folder: Path, grace_seconds: float) -> Stopped:
     """End every process of this launch: asked first, killed after the grace."""
     with _locked(folder):
-        record = _read_record(folder)
-        return _stop(record, grace_seconds) if record else Stopped(gone=True)
+        record = read_record(folder)
+        return _stop(record, folder, grace_seconds) if record else Stopped(gone=True)
+
+
+def begin_anew(folder: Path, grace_seconds: float) -> Stopped:
+    """Stop the launch and forget that it was: the same generation may be launched once more."""
+    with _locked(folder):
+        record = read_record(folder)
+        stopped = _stop(record, folder, grace_seconds) if record else Stopped(gone=True)
+        if stopped.gone:
+            (folder / RECORD).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                (folder / LOG).rename(folder / f"{LOG}.1")
+        return stopped
+
+
+def held_bytes(folder: Path, device_bytes: Mapping[int, int]) -> int:
+    """Memory of a launch's session, in the host and (as told by process) on cards."""
+    return sum(
+        processes.resident_bytes(process.pid) + device_bytes.get(process.pid, 0)
+        for process in _session(folder)
+    )
+
+
+def host_memory_bytes(folder: Path) -> int:
+    """What the processes of a launch hold for themselves: what grows when one leaks."""
+    return sum(processes.own_bytes(process.pid) for process in _session(folder))
+
+
+def _session(folder: Path) -> list[Process]:
+    record = read_record(folder)
+    return processes.session(record.pid, record.start_ticks, record.boot_id) if record else []
 
 
 def exit_code(record: EngineRecord) -> int | None:
@@ -112,27 +155,6 @@ def exit_code(record: EngineRecord) -> int | None:
     if found is None:
         return None
     return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-
-
-def orphans(home: str, known: set[int]) -> list[int]:
-    """Pids of engines of this home whose replica nobody knows, so that nobody stops them."""
-    found = {
-        process.pid for process in processes.all_running() if _is_unknown(process, home, known)
-    }
-    for folder in sorted(Path(home, "engines").glob("replica-*")):
-        record = _read_record(folder)
-        if record and record.replica_id not in known:
-            found |= {process.pid for process in members(record)}
-    return sorted(found)
-
-
-def end_orphans(home: str, known: set[int], grace_seconds: float) -> Stopped:
-    def find() -> list[Process]:
-        running = (processes.read(pid) for pid in orphans(home, known))
-        return [process for process in running if process]
-
-    left = processes.end_all(find, grace_seconds)
-    return Stopped(not left, _pids(left))
 
 
 def log_text(folder: Path, bytes_max: int = TAIL_BYTES_MAX) -> str:
@@ -163,16 +185,10 @@ def trim_log(folder: Path, bytes_max: int = LOG_BYTES_MAX) -> bool:
 
 def forget(folder: Path) -> None:
     """Remove what a stopped launch left on disk; refuses while a process of it runs."""
-    record = _read_record(folder)
+    record = read_record(folder)
     if record and (left := members(record)):
         raise StillRuns(f"{folder.name} still has processes: {_pids(left)}")
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_unknown(process: Process, home: str, known: set[int]) -> bool:
-    marks = processes.environment(process.pid, ("WEIR_HOME", "WEIR_REPLICA"))
-    replica = marks.get("WEIR_REPLICA", "")
-    return marks.get("WEIR_HOME") == home and replica.isdecimal() and int(replica) not in known
 
 
 def _start(spec: EngineSpec, command: Command, folder: Path, home: str) -> EngineRecord:
@@ -214,7 +230,7 @@ def _spawn(argv: list[str], env: dict[str, str], log: Path) -> int:
 def _await_record(folder: Path, pid: int) -> EngineRecord:
     deadline = time.monotonic() + RECORD_WAIT_SECONDS
     while time.monotonic() < deadline:
-        record = _read_record(folder)
+        record = read_record(folder)
         if record and record.pid == pid:
             return record
         if processes.read(pid) is None:
@@ -228,12 +244,29 @@ def _await_record(folder: Path, pid: int) -> EngineRecord:
     )
 
 
-def _stop(record: EngineRecord, grace_seconds: float) -> Stopped:
-    left = processes.end_all(lambda: members(record), grace_seconds)
+def _stop(record: EngineRecord, folder: Path, grace_seconds: float) -> Stopped:
+    seen = _seen_before(folder) | {record.pid}
+
+    def find() -> list[Process]:
+        found = members(record)
+        if new := {process.pid for process in found} - seen:
+            seen.update(new)
+            (folder / SEEN).write_text(json.dumps(sorted(seen)))
+        return found
+
+    left = processes.end_all(find, grace_seconds)
     if not left and record.boot_id == processes.this_boot():
         shared_memory.free_leftovers(processes.started_at_seconds(record.start_ticks) - 1)
         _reap(record.pid)
-    return Stopped(not left, _pids(left))
+    return Stopped(not left, _pids(left), tuple(sorted(seen)))
+
+
+def _seen_before(folder: Path) -> set[int]:
+    """By an earlier try to stop it: a driver may go on to tell of what has ended since."""
+    try:
+        return set(json.loads((folder / SEEN).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return set()
 
 
 def _reap(pid: int) -> None:
@@ -244,13 +277,6 @@ def _reap(pid: int) -> None:
 
 def _pids(found: list[Process]) -> tuple[int, ...]:
     return tuple(process.pid for process in found)
-
-
-def _read_record(folder: Path) -> EngineRecord | None:
-    try:
-        return EngineRecord(**json.loads((folder / RECORD).read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
 
 
 @contextmanager

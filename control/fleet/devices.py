@@ -63,6 +63,26 @@ def private_bytes(pids: set[int]) -> int:
     return sum(map(_private_bytes, pids))
 
 
+def ghosts(
+    readings: Iterable[GpuReading], uuids: set[str], ended: Iterable[int]
+) -> tuple[int, ...]:
+    """Processes that have ended and are still shown on these cards: stuck in the driver.
+
+    A number that a new process bears is not one of them.
+    """
+    shown = {pid for reading in readings if reading.uuid in uuids for pid, _ in reading.processes}
+    return tuple(sorted(pid for pid in shown.intersection(ended) if not psutil.pid_exists(pid)))
+
+
+def bytes_by_process(readings: list[GpuReading]) -> dict[int, int]:
+    """What each process holds of the cards, where the driver tells."""
+    held: dict[int, int] = {}
+    for reading in readings:
+        for pid, size in reading.processes:
+            held[pid] = held.get(pid, 0) + (size or 0)
+    return held
+
+
 def _record(node: Node, reading: GpuReading, ours_bytes: int, at: datetime) -> None:
     if reading.error:
         # The last inventory stays, as stale: nothing new is placed, running engines go on.

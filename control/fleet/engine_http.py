@@ -63,16 +63,62 @@ def probe(at: Address) -> Answer:
 
 def one_token(at: Address, timeout_seconds: float) -> Answer:
     """A real call, the smallest there is: proves the model, not only the front."""
-    body = {"model": at.served_name, "prompt": "1", "max_tokens": 1, "user": "weir"}
+    for path, own in _SMALLEST:
+        body = {"model": at.served_name, "user": "weir"} | own
+        found = _post(at, path, body, timeout_seconds, "a call of one token")
+        if found.status != 404:
+            break  # 404: a model that only reads has other paths
+    return Answer(found.good, found.reason)
+
+
+def complete(at: Address, ids: list[int], most: int, timeout_seconds: float) -> Answer:
+    """So many tokens after these."""
+    body = {
+        "model": at.served_name,
+        "prompt": ids,
+        "max_tokens": most,
+        "ignore_eos": True,
+        "temperature": 0,
+        "user": "weir",
+    }
+    found = _post(at, _SMALLEST[0][0], body, timeout_seconds, f"a call of {len(ids)} tokens")
+    return Answer(found.good, found.reason)
+
+
+_SMALLEST: tuple[tuple[str, dict], ...] = (
+    ("/v1/completions", {"prompt": "1", "max_tokens": 1}),
+    ("/v1/embeddings", {"input": "1"}),
+    ("/pooling", {"input": "1"}),
+)
+
+
+@dataclass(frozen=True)
+class _Found:
+    good: bool
+    reason: str = ""
+    status: int = 0
+
+
+def _post(at: Address, path: str, body: dict, timeout_seconds: float, what: str) -> _Found:
+    where = f"{at.url}{path}"
     try:
-        answer = _client.post(
-            f"{at.url}/v1/completions", json=body, headers=at.headers, timeout=timeout_seconds
-        )
+        answer = _client.post(where, json=body, headers=at.headers, timeout=timeout_seconds)
     except httpx.HTTPError as error:
-        return Answer(False, f"a call of one token: {_words(error)}")
-    if answer.status_code == 200:
-        return Answer(True)
-    return Answer(False, f"a call of one token: {answer.status_code} {answer.text[:300]}")
+        return _Found(False, f"{what}: {_words(error)}")
+    status = answer.status_code
+    if status == 200:
+        return _Found(True, status=status)
+    return _Found(False, f"{what}: {status} {answer.text[:300]}", status)
+
+
+def context_tokens(at: Address) -> int | None:
+    """What it takes at most in one call, if it says so."""
+    try:
+        answer = _client.get(f"{at.url}/v1/models", headers=at.headers)
+        found = answer.json()["data"][0].get("max_model_len")
+    except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return None
+    return found if isinstance(found, int) and found > 0 else None
 
 
 def metrics(at: Address) -> str | Unread:

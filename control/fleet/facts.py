@@ -38,15 +38,14 @@ class ReplicaFacts:
     address: str
     slots: int
     kv_tokens: int | None
-    calls: int
-    host_memory_bytes: int | None
-    host_memory_ready_bytes: int | None
     created_at: datetime
     state_at: datetime
     ready_at: datetime | None
     ended_at: datetime | None
     devices: tuple[str, ...]
     booked_bytes: int
+    calls: int = 0  # that it has served
+    host_memory_bytes: int | None = None  # of its processes alone; None: not read yet
 
     @property
     def is_starting(self) -> bool:
@@ -79,11 +78,11 @@ class DeploymentFacts:
     node: str
     bucket: dict[str, float] | None
     placing: Placing
-    recycle: dict[str, float] | None
     note: str
     launch_after: datetime | None
     created_at: datetime
     replicas: tuple[ReplicaFacts, ...]  # live ones, then the last that ended; newest first
+    recycle: dict[str, float] | None = None
 
     @property
     def ready(self) -> int:
@@ -207,7 +206,6 @@ def _replica(row: Replica, held: list[Reservation]) -> ReplicaFacts:
         kv_tokens=row.kv_tokens,
         calls=row.calls,
         host_memory_bytes=row.host_memory_bytes,
-        host_memory_ready_bytes=row.host_memory_ready_bytes,
         created_at=row.created_at,
         state_at=row.state_at,
         ready_at=row.ready_at,

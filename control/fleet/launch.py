@@ -1,15 +1,13 @@
 """What a launch on this node is made of: its folder, port, key, memory and specification."""
 
 import secrets
-import socket
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from zlib import crc32
 
 from django.conf import settings
 from django.db import IntegrityError
 
+from control.fleet import ports
 from control.models import Replica, Reservation, Version, VersionMeasure
 from control.models.sealing import seal, unseal
 from control.placement import actions as placement
@@ -18,15 +16,11 @@ from control.placement import memory, model
 from control.placement import room as rooms
 from control.placement.weights import Tensor
 from control.placement.world import Placed, Room, Unplaced
-from control.states import REPLICA_FINAL, ReplicaState, ReservationState
+from control.states import ReplicaState, ReservationState
 from engines import model_folder
 from engines.spec import EngineSpec
 
 OTHER_WEIGHTS = ("*.bin", "*.pt")
-
-
-class NoPort(Exception):
-    """Every port of the range is taken."""
 
 
 def folder_of(replica: Replica) -> Path:
@@ -83,7 +77,7 @@ def _has_margin(replica: Replica, held: list[Reservation], needed: int) -> bool:
 def claim(replica: Replica, *, by: str, reason: str, at: datetime) -> bool:
     """STARTING, with a port and a key of its own; False if another worker was first."""
     key = secrets.token_urlsafe(32)
-    for port in _free_ports(replica):
+    for port in ports.free(replica):
         try:
             return replica.move(
                 ReplicaState.STARTING,
@@ -98,7 +92,9 @@ def claim(replica: Replica, *, by: str, reason: str, at: datetime) -> bool:
             )
         except IntegrityError:
             continue  # another launch took the port between our look and our move
-    raise NoPort(f"no free port in {settings.WEIR_ENGINE_PORTS}: are old engines still running?")
+    raise ports.NoPort(
+        f"no free port in {settings.WEIR_ENGINE_PORTS}: are old engines still running?"
+    )
 
 
 def specification(replica: Replica, weights: str) -> EngineSpec:
@@ -181,26 +177,3 @@ def _bytes_by_device(held: list[Reservation]) -> dict[str, int]:
     for row in held:
         found[row.device.uuid] = found.get(row.device.uuid, 0) + row.memory_bytes
     return found
-
-
-def _free_ports(replica: Replica) -> Iterator[int]:
-    """Not booked by a live launch of this node, and nobody listens or has it as his own."""
-    live = Replica.objects.filter(node_id=replica.node_id).exclude(state__in=REPLICA_FINAL)
-    booked = set(live.exclude(port=None).values_list("port", flat=True))
-    ports = settings.WEIR_ENGINE_PORTS
-    # Launches begin at different places, so that a port just left is not taken at once (T08), and
-    # homes on one machine at others: until an engine listens, its port looks free to the next.
-    first = (replica.pk * 7 + crc32(str(settings.WEIR_HOME).encode())) % len(ports)
-    for offset in range(len(ports)):
-        port = ports[(first + offset) % len(ports)]
-        if port not in booked and _can_bind(settings.WEIR_NODE_ADDRESS, port):
-            yield port
-
-
-def _can_bind(address: str, port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return False
-    return True

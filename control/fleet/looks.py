@@ -1,13 +1,14 @@
 """One look at one launched engine: signs, verdict, move."""
 
 import logging
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import assert_never
 
 from django.conf import settings
 from django.db import transaction
 
-from control.fleet import engine_http, launch, node_tasks, starts
+from control.fleet import engine_http, launch, node_tasks, starts, use
 from control.fleet.health import rules
 from control.fleet.health.rules import (
     Advance,
@@ -23,6 +24,8 @@ from control.fleet.health.rules import (
     WarmUp,
     Well,
 )
+from control.fleet.warming import rules as warming
+from control.fleet.warming.actions import WarmUps
 from control.models import IllegalMove, Replica, SnapshotPart
 from control.states import REPLICA_BEFORE_READY, Part, ReplicaState
 from control.telemetry.publish import Publisher
@@ -31,12 +34,12 @@ from engines import supervisor
 from engines.kinds import KINDS
 from engines.spec import EngineLoad, EngineRecord, Phase
 
-WARM_UP_SECONDS = 120
 CANARY_SECONDS = 30
 RETURN_SECONDS = 60  # for an engine that was thought lost to answer again
 LOG_EVERY_SECONDS = 5
 LOG_LINES = 40
 LOG_CHARACTERS_MAX = 8000
+PORT_TAKEN = "port_taken"  # of the causes
 
 log = logging.getLogger(__name__)
 
@@ -44,19 +47,30 @@ log = logging.getLogger(__name__)
 class Engines:
     """Remembers earlier looks and the identity of processes, to read how they ended."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    device_bytes: Mapping[int, int] = {}  # of cards, by process; as of the last reading
+
+    def __init__(
+        self, publisher: Publisher, look_soon: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._publisher = publisher
         self._reader = EngineReader()
         self._histories: dict[int, History] = {}
         self._records: dict[int, EngineRecord] = {}
         self._logged_at: dict[int, datetime] = {}
+        self._warm_ups = WarmUps(look_soon)
+        self._use = use.Use()
 
     def keep_only(self, replica_ids: set[int]) -> None:
         """Forget launches that are over."""
         self._reader.keep_only(replica_ids)
+        self._warm_ups.keep_only(replica_ids)
+        self._use.keep_only(replica_ids)
         for memory in (self._histories, self._records, self._logged_at):
             for gone in set(memory) - replica_ids:
                 memory.pop(gone, None)
+
+    def stop(self) -> None:
+        self._warm_ups.stop()
 
     def look(self, replica: Replica, at: datetime) -> None:
         signs = self._signs(replica, at)
@@ -65,6 +79,8 @@ class Engines:
         state = ReplicaState(replica.state)
         verdict = rules.judge(state, signs, history, at, settings.WEIR_HANG_SECONDS)
         self._keep_log(replica, at, due=not isinstance(verdict, Stay))
+        if history.grew_at == at:
+            Replica.objects.filter(pk=replica.pk, state=replica.state).update(progress_at=at)
         try:
             self._carry_out(verdict, replica, signs, at)
         except IllegalMove as error:
@@ -85,6 +101,8 @@ class Engines:
         self._publisher.share([sample])
         load = self._reader.load(replica.pk)
         _note_cache(replica, load)
+        if load is not None and self._use.is_due(replica.pk, at):
+            use.write(replica, load, supervisor.host_memory_bytes(launch.folder_of(replica)))
         return load
 
     def busy_ratio(self, replica_id: int) -> float:
@@ -103,6 +121,8 @@ class Engines:
             phase=kind.read_phase(supervisor.log_text(folder)) if starting else None,
             answers=engine_http.health(engine_http.address(replica)).good,
             load=None if starting else self.measure(replica, at),
+            memory_bytes=supervisor.held_bytes(folder, self.device_bytes) if starting else None,
+            context_tokens=replica.version.arguments.get("max_model_len") or 0,
         )
 
     def _carry_out(
@@ -115,7 +135,7 @@ class Engines:
                 reason = signs.phase.detail if signs.phase else "its log says so"
                 _move(replica, to, reason, at, **_shown(signs.phase), progress_at=at)
             case WarmUp():
-                _warm_up(replica, at)
+                self._warm_up(replica, at)
             case Canary():
                 self._canary(replica, at)
             case Unwell(reason=reason) | Well(reason=reason):
@@ -128,6 +148,19 @@ class Engines:
                 self._ended(verdict, replica, at)
             case _:
                 assert_never(verdict)
+
+    def _warm_up(self, replica: Replica, at: datetime) -> None:
+        answer = self._warm_ups.answer(replica.pk, engine_http.address(replica), replica.slots)
+        if answer is None:
+            return
+        if answer.good:
+            _serve(replica, at)
+        elif (failed := self._warm_ups.failed(replica.pk)) >= warming.FAILED_MAX:
+            why = f"{failed} warm-ups in a row failed. {answer.reason}"
+            node_tasks.fail(replica, "warm_up", why, at=at)
+        else:
+            rows = Replica.objects.filter(pk=replica.pk, state=replica.state)
+            rows.exclude(reason=answer.reason).update(reason=answer.reason)
 
     def _canary(self, replica: Replica, at: datetime) -> None:
         answer = engine_http.one_token(engine_http.address(replica), CANARY_SECONDS)
@@ -155,6 +188,8 @@ class Engines:
         code = supervisor.exit_code(record) if record else None
         text = supervisor.log_text(launch.folder_of(replica))
         cause = KINDS[replica.version.engine["kind"]].read_cause(text, code)
+        if cause.code == PORT_TAKEN and node_tasks.take_another_port(replica.pk):
+            return
         node_tasks.fail(replica, cause.code, cause.detail, retry=cause.retry, at=at)
 
     def _keep_log(self, replica: Replica, at: datetime, *, due: bool) -> None:
@@ -172,22 +207,13 @@ class Engines:
         changed.update(**fields)
 
 
-def _warm_up(replica: Replica, at: datetime) -> None:
-    """A real call proves the model and compiles what the first tenant would wait for."""
-    where = engine_http.address(replica)
-    answer = engine_http.probe(where)
-    if answer.good:
-        answer = engine_http.one_token(where, WARM_UP_SECONDS)
-    if not answer.good:
-        Replica.objects.filter(pk=replica.pk).exclude(reason=answer.reason).update(
-            reason=answer.reason
-        )
-        return
+def _serve(replica: Replica, at: datetime) -> None:
+    """From here gateways send it calls."""
     load = node_tasks.load_of(replica)
     _move(
         replica,
         ReplicaState.READY,
-        "answered a call of one token",
+        "warmed up, and answered a call of one token",
         at,
         phase="ready",
         progress_percent=100,

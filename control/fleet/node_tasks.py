@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
-from control.fleet import engine_http, launch, orders
+from control.fleet import devices, engine_http, launch, orders, ports
 from control.fleet.draining import facts as draining_facts
 from control.fleet.draining import rules as draining_rules
 from control.models import IllegalMove, Replica, Reservation
@@ -19,7 +19,7 @@ from control.placement import actions as placement
 from control.placement.world import Unplaced
 from control.states import REPLICA_FINAL, REPLICA_ON_NODE, ReplicaState, ReservationState
 from control.telemetry.sample import Unread
-from engines import runtime, supervisor, weights
+from engines import gpu, runtime, supervisor, weights
 from engines.kinds import KINDS
 from engines.model_folder import BadModel
 from engines.spec import BadSpec, EngineLoad, Install
@@ -61,9 +61,25 @@ def start_replica(replica_id: int) -> None:
     try:
         if launch.claim(replica, by=by(), reason="its files are here", at=at):
             _launch(replica, *files)
-    except (launch.NoPort, BadSpec, supervisor.EngineError, OSError) as error:
+    except (ports.NoPort, BadSpec, supervisor.EngineError, OSError) as error:
         retry = not isinstance(error, BadSpec)
         fail(replica, "launch", str(error), retry=retry, at=timezone.now())
+
+
+def take_another_port(replica_id: int) -> bool:
+    """Its port was taken by another process between our look and its own: it begins again."""
+    replica, at = mine(replica_id), timezone.now()
+    if replica is None or replica.state != ReplicaState.STARTING:
+        return False
+    files = _files(replica, at)
+    gone = supervisor.begin_anew(launch.folder_of(replica), STARTING_STOP_GRACE_SECONDS).gone
+    if files is None or not gone or not ports.take_another(replica, by=by(), at=at):
+        return False
+    try:
+        _launch(replica, *files)
+    except (BadSpec, supervisor.EngineError, OSError) as error:
+        fail(replica, "launch", str(error), at=timezone.now())
+    return True
 
 
 @shared_task(name=orders.STOP)
@@ -79,11 +95,22 @@ def stop_replica(replica_id: int) -> None:
     except supervisor.Busy as error:
         log.warning("replica %s: %s", replica, error)
         return
-    if not stopped.gone:
-        reason = f"processes {stopped.left_pids} cannot be ended: their memory stays booked"
+    if reason := _still_held(replica, stopped):
         Replica.objects.filter(pk=replica.pk).exclude(reason=reason).update(reason=reason)
         return
     _ended(replica, timezone.now())
+
+
+def _still_held(replica: Replica, stopped: supervisor.Stopped) -> str:
+    """Why its memory may not be offered again, processes and the driver having been asked."""
+    if not stopped.gone:
+        return f"processes {stopped.left_pids} cannot be ended: their memory stays booked"
+    held = Reservation.objects.filter(replica=replica, state=ReservationState.HELD)
+    uuids = set(held.filter(device__kind="gpu").values_list("device__uuid", flat=True))
+    ghosts = devices.ghosts(gpu.read(), uuids, stopped.seen_pids) if uuids else ()
+    if ghosts:
+        return f"the driver still shows processes {ghosts}, which have ended: it stays booked"
+    return ""
 
 
 def _ended(replica: Replica, at: datetime) -> None:

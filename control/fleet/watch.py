@@ -18,7 +18,7 @@ from control.models import Node, Replica
 from control.states import REPLICA_FINAL, REPLICA_LIVE, ReplicaState, ReservationState
 from control.telemetry.outages import DATABASE_AWAY, Outage
 from control.telemetry.publish import Publisher
-from engines import gpu, supervisor
+from engines import gpu, orphans, supervisor
 
 BEAT_SECONDS = 1.0
 LOOKS_AT_ONCE = 6
@@ -36,7 +36,7 @@ class Watch:
     def __init__(self, node: Node) -> None:
         self.node = node
         self._publisher = Publisher()
-        self._engines = looks.Engines(self._publisher)
+        self._engines = looks.Engines(self._publisher, self._look_soon)
         self._use = usage_time.UseMeter()
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
         self._busy: set[str] = set()
@@ -54,6 +54,7 @@ class Watch:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
+        self._engines.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
         # A look that is cut by the end of the interpreter would only say so in the log.
         with self._lock:
@@ -103,6 +104,11 @@ class Watch:
             .values_list("pk", flat=True)
         )
 
+    def _look_soon(self, replica_id: int) -> None:
+        """Something has ended that a look waits for; the next beat looks anyway."""
+        if self._thread.is_alive():
+            self._turn(f"replica {replica_id}", self.look, replica_id)
+
     def look(self, replica_id: int) -> None:
         replica = node_tasks.mine(replica_id)
         if replica is None:
@@ -119,6 +125,7 @@ class Watch:
 
     def read_devices(self) -> None:
         readings = devices.named(gpu.read(), self.node)
+        self._engines.device_bytes = devices.bytes_by_process(readings)
         ours = devices.used_by(readings, self._our_pids())
         at = timezone.now()
         devices.record(self.node, readings, ours, at)
@@ -145,12 +152,16 @@ class Watch:
             starts.note_use(replica, most, devices.private_bytes(pids), at=timezone.now())
 
     def clear_leftovers(self) -> None:
-        """End engines of this home that no row knows, and forget folders of long ended ones."""
-        known = set(Replica.objects.filter(node=self.node).values_list("pk", flat=True))
+        """End engines of this home that no row wants, and forget folders of long ended ones.
+
+        A launch that has ended and holds nothing is looked at no more: what runs of it is nobody's.
+        """
+        known = set(self.launches())
         home = str(settings.WEIR_HOME)
-        if found := supervisor.orphans(home, known):
-            log.warning("ending processes of engines that no replica knows: %s", found)
-            supervisor.end_orphans(home, known, node_tasks.STOP_GRACE_SECONDS)
+        # Asked again: what was launched between the question and the look is somebody's.
+        if found := orphans.find(home, known) - set(self.launches()):
+            log.warning("ending engines that nobody wants, of replicas %s", sorted(found))
+            orphans.end(home, found, node_tasks.STOP_GRACE_SECONDS)
         old = Replica.objects.filter(
             node=self.node, state__in=REPLICA_FINAL, ended_at__lt=timezone.now() - FOLDERS_KEPT
         )

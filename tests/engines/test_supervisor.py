@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import processes, supervisor
+from engines import orphans, processes, supervisor
 from engines.spec import Command, EngineSpec
 
 SPEC = EngineSpec(
@@ -37,7 +37,7 @@ HANG_GUARD_SECONDS = 60
 @pytest.fixture
 def home(tmp_path) -> Iterator[Path]:
     yield tmp_path
-    supervisor.end_orphans(str(tmp_path), set(), grace_seconds=0)
+    orphans.end(str(tmp_path), orphans.find(str(tmp_path), set()), grace_seconds=0)
 
 
 @pytest.fixture
@@ -193,12 +193,12 @@ def test_e01_a_child_without_marks_is_found_by_its_session(folder):
 
 def test_e01_orphans_are_found_by_home_after_everything_was_forgotten(folder, home):
     record = launched(folder, parent_of(SLEEPER))
-    assert record.pid in supervisor.orphans(str(home), known=set())
-    assert len(supervisor.orphans(str(home), known=set())) == 2
-    assert supervisor.orphans(str(home), known={SPEC.replica_id}) == []
-    assert supervisor.orphans(str(home) + "-of-another", known=set()) == []
-    assert supervisor.end_orphans(str(home), set(), grace_seconds=10).gone
-    assert supervisor.orphans(str(home), known=set()) == []
+    assert orphans.find(str(home), known=set()) == {SPEC.replica_id}
+    assert len(supervisor.members(record)) == 2
+    assert orphans.find(str(home), known={SPEC.replica_id}) == set()
+    assert orphans.find(str(home) + "-of-another", known=set()) == set()
+    assert orphans.end(str(home), {SPEC.replica_id}, grace_seconds=10).gone
+    assert orphans.find(str(home), known=set()) == set()
 
 
 def test_shared_memory_that_a_killed_engine_left_is_freed_and_used_segments_stay(folder):

@@ -9,7 +9,7 @@ from threading import Barrier, Thread
 import pytest
 from django.db import connection
 
-from control.fleet import launch
+from control.fleet import launch, ports
 from control.management.local.ports import free_port
 from control.models import Replica, VersionMeasure
 from control.models.sealing import unseal
@@ -78,7 +78,7 @@ def test_two_homes_on_one_machine_do_not_begin_at_the_same_port(node, settings):
     first = {}
     for home in ("/srv/weir-a", "/srv/weir-b", "/srv/weir-c"):
         settings.WEIR_HOME = Path(home)
-        first[home] = next(launch._free_ports(replica))
+        first[home] = next(ports.free(replica))
     assert len(set(first.values())) == len(first)
 
 
@@ -86,7 +86,7 @@ def test_e04_no_port_left_is_told(node, settings):
     port = free_port()
     settings.WEIR_ENGINE_PORTS = range(port, port + 1)
     assert claim(preparing(node))
-    with pytest.raises(launch.NoPort, match="no free port"):
+    with pytest.raises(ports.NoPort, match="no free port"):
         claim(preparing(node, "e", first=8 * GIB))
 
 

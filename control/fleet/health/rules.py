@@ -12,6 +12,9 @@ GOOD_PROBES = 2
 CANARY_SECONDS = 30  # an idle engine is asked for one token that often
 MOVING_SECONDS = 5  # counters that moved so lately outweigh any probe
 LAUNCH_SECONDS = 60  # from the claim to a recorded process
+PREFILLS_MAX = 3.0  # of what a prompt as long as the context should take: longer is a stall
+STILL_SECONDS_MAX = 1800.0  # however slowly it reads
+GROWTH_BYTES = 64 << 20  # of memory, while it starts: so much more is progress
 
 _ORDER = (ReplicaState.STARTING, ReplicaState.LOADING, ReplicaState.WARMING)
 
@@ -25,16 +28,21 @@ class Signs:
     phase: Phase | None = None
     answers: bool = False  # /health said 200
     load: EngineLoad | None = None
+    memory_bytes: int | None = None  # of its processes, while it starts
+    context_tokens: int = 0  # the longest prompt there may be; 0: not known
 
 
 @dataclass(frozen=True)
 class History:
     """What earlier looks left behind; nothing is lost when a node restarts without it."""
 
-    tokens: int | None = None
+    load: EngineLoad | None = None
+    prefill_rate: float = 0.0  # tokens a second, the best that was seen
+    memory_bytes: int = 0  # that counted as progress last
+    grew_at: datetime | None = None  # its memory, while it starts
     changed_at: datetime | None = None  # the counters moved
     asked_at: datetime | None = None  # one token was asked for
-    busy_since: datetime | None = None  # running calls and no token since
+    busy_since: datetime | None = None  # running calls and no movement since
     bad_since: datetime | None = None
     bad: int = 0
     good: int = 0
@@ -101,14 +109,16 @@ def remember(history: History, signs: Signs, at: datetime) -> History:
     new = replace(history, bad=0, bad_since=None, good=history.good + 1)
     if not signs.answers:
         new = replace(history, good=0, bad=history.bad + 1, bad_since=history.bad_since or at)
+    if (signs.memory_bytes or 0) >= history.memory_bytes + GROWTH_BYTES:
+        new = replace(new, memory_bytes=signs.memory_bytes, grew_at=at)
     if signs.load is None:
         return new
-    tokens = signs.load.prompt_tokens + signs.load.generation_tokens
-    moved = tokens != history.tokens
+    moved = _marks(signs.load) != _marks(history.load)
     busy = signs.load.running + signs.load.waiting > 0
     return replace(
         new,
-        tokens=tokens,
+        load=signs.load,
+        prefill_rate=max(history.prefill_rate, _prefill_rate(history.load, signs.load)),
         changed_at=at if moved else history.changed_at,
         busy_since=(at if moved else history.busy_since or at) if busy else None,
     )
@@ -126,7 +136,7 @@ def judge(
         case ReplicaState.READY:
             return _serving(signs, history, at, hang_seconds)
         case ReplicaState.UNHEALTHY:
-            return _unwell(history, at, hang_seconds)
+            return _unwell(signs, history, at, hang_seconds)
         case ReplicaState.LOST:
             return Returned(well=signs.answers)
         case (
@@ -156,10 +166,39 @@ def _starting(state: ReplicaState, signs: Signs) -> Verdict:
     return Advance(reached) if _ORDER.index(reached) > _ORDER.index(state) else Stay()
 
 
+def still_seconds_min(signs: Signs, history: History, hang_seconds: float) -> float:
+    """For how long nothing may move while calls run: a long prefill is no stall.
+
+    Which prompts it has is not known here, so the longest there may be is thought of.
+    """
+    if not history.prefill_rate:
+        return hang_seconds
+    prefill = signs.context_tokens / history.prefill_rate
+    return max(hang_seconds, min(PREFILLS_MAX * prefill, STILL_SECONDS_MAX))
+
+
+def _marks(load: EngineLoad | None) -> tuple | None:
+    """What moves while an engine works, each by itself enough."""
+    if load is None:
+        return None
+    return load.generation_tokens, load.iterations, load.kv_cache_ratio, load.prompt_tokens
+
+
+def _prefill_rate(before: EngineLoad | None, now: EngineLoad) -> float:
+    """By the time to first tokens, which waiting is a part of: rather too low than too high."""
+    if before is None:
+        return 0.0
+    seconds = now.ttft_seconds_sum - before.ttft_seconds_sum
+    read = now.prompt_tokens - before.prompt_tokens
+    cached = now.cached_prompt_tokens - before.cached_prompt_tokens
+    return max(read - cached, 0) / seconds if seconds > 0 else 0.0
+
+
 def _serving(signs: Signs, history: History, at: datetime, hang_seconds: float) -> Verdict:
+    hang_seconds = still_seconds_min(signs, history, hang_seconds)
     if stuck := _stuck_seconds(history, at):
         if stuck >= hang_seconds:
-            return Unwell(f"calls run, but no token came for {stuck:.0f} s")
+            return Unwell(f"calls run, but nothing moved for {stuck:.0f} s")
         return Stay()
     if history.bad >= BAD_PROBES and not _moving(history, at):
         return Unwell(f"{history.bad} probes in a row were bad")
@@ -172,18 +211,19 @@ def _serving(signs: Signs, history: History, at: datetime, hang_seconds: float) 
     return Stay()
 
 
-def _unwell(history: History, at: datetime, hang_seconds: float) -> Verdict:
+def _unwell(signs: Signs, history: History, at: datetime, hang_seconds: float) -> Verdict:
     """First no more calls; if nothing moves for as long again, a new launch."""
     stuck = _stuck_seconds(history, at)
-    if stuck >= 2 * hang_seconds:
-        return Hung(f"calls run, but no token came for {stuck:.0f} s")
+    still_seconds = still_seconds_min(signs, history, hang_seconds)
+    if stuck >= 2 * still_seconds:
+        return Hung(f"calls run, but nothing moved for {stuck:.0f} s")
     if history.bad_since and not _moving(history, at):
         bad = (at - history.bad_since).total_seconds()
         if bad >= hang_seconds:
             return Hung(f"all probes were bad for {bad:.0f} s")
     if history.canaries_failed > 1:
         return Hung("it answers probes, but makes no token")
-    if history.good < GOOD_PROBES or stuck >= hang_seconds:
+    if history.good < GOOD_PROBES or stuck >= still_seconds:
         return Stay()
     return Canary() if history.canaries_failed else Well(f"{history.good} good probes")
 

@@ -1,0 +1,87 @@
+"""Warms engines up beside the looks at them: typical calls, then one that must succeed."""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from time import monotonic
+
+from control.fleet import engine_http
+from control.fleet.engine_http import Address, Answer
+from control.fleet.warming import rules
+
+AT_ONCE = 4  # engines; each makes a few calls at once
+SECONDS_MAX = 300.0  # for the typical shapes; the last call tells whether it serves
+CALL_SECONDS = 120.0
+CONTEXT_TOKENS = 2048  # where the engine does not say its context
+
+log = logging.getLogger(__name__)
+
+
+class WarmUps:
+    """One at a time for an engine. It touches no table: who looks at the engine moves it."""
+
+    def __init__(self, on_done: Callable[[int], None]) -> None:
+        self._on_done = on_done
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="warm up")
+        self._calls = ThreadPoolExecutor(AT_ONCE * rules.BATCH_CALLS_MAX, "warm-up call")
+        self._running: dict[int, Future[Answer]] = {}
+        self._failed: dict[int, int] = {}
+        self._warm: set[int] = set()
+        self._lock = Lock()
+
+    def answer(self, replica_id: int, where: Address, slots: int) -> Answer | None:
+        """Of a warm-up that has ended, once; None while it runs, from now on if need be."""
+        with self._lock:
+            running = self._running.get(replica_id)
+            if running is None:
+                begun = self._pool.submit(self._warm_up, replica_id, where, slots)
+                self._running[replica_id] = begun
+                begun.add_done_callback(lambda _: self._on_done(replica_id))
+            if running is None or not running.done():
+                return None
+            del self._running[replica_id]
+        error = running.exception()
+        return Answer(False, f"the warm-up failed: {error}") if error else running.result()
+
+    def failed(self, replica_id: int) -> int:
+        """One more; how many in a row by now."""
+        self._failed[replica_id] = self._failed.get(replica_id, 0) + 1
+        return self._failed[replica_id]
+
+    def keep_only(self, replica_ids: set[int]) -> None:
+        with self._lock:
+            self._warm &= replica_ids
+            for memory in (self._failed, self._running):
+                for gone in set(memory) - replica_ids:
+                    memory.pop(gone, None)
+
+    def stop(self) -> None:
+        for pool in (self._pool, self._calls):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    # --- in its own thread ---
+
+    def _warm_up(self, replica_id: int, where: Address, slots: int) -> Answer:
+        answer = engine_http.probe(where)
+        if not answer.good:
+            return answer
+        if replica_id not in self._warm:
+            self._typical(where, slots)
+            self._warm.add(replica_id)
+        return engine_http.one_token(where, CALL_SECONDS)
+
+    def _typical(self, where: Address, slots: int) -> None:
+        """Their answers matter to nobody: an engine that cannot be warmed up may still serve."""
+        until, number = monotonic() + SECONDS_MAX, 0
+        for shape in rules.shapes(engine_http.context_tokens(where) or CONTEXT_TOKENS, slots):
+            seconds = max(min(until - monotonic(), CALL_SECONDS), 1.0)
+            prompts = [rules.prompt(shape, number + place) for place in range(shape.at_once)]
+            number += shape.at_once
+            asked = [
+                self._calls.submit(engine_http.complete, where, ids, shape.output_tokens, seconds)
+                for ids in prompts
+            ]
+            for answer in [one.result() for one in asked]:
+                if not answer.good:
+                    log.info("%s, warming up with %s: %s", where.url, shape, answer.reason)
