@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 
 import msgspec
 from django.db import DataError, IntegrityError, connection, transaction
@@ -28,14 +29,16 @@ from control.states import Outcome
 
 BY = "ingest"
 KIND = "final"
-IDENTITY = ("tenant_id", "call_id", "kind")
-COLUMNS = (
-    *IDENTITY,
-    *("project_id", "key_id", "route", "version_id", "replica_id", "endpoint", "stream"),
-    *("priority", "attempts", "outcome", "status", "finish_reason", "input_tokens"),
-    *("cached_input_tokens", "output_tokens", "reasoning_tokens", "delivered_tokens"),
-    *("tokens_source", "started_at", "first_token_at", "ended_at", "price_id", "currency"),
-    *("amount_pico", "content_hash"),
+AS_TOLD = (
+    *("tenant_id", "call_id", "project_id", "key_id", "route", "version_id", "replica_id"),
+    *("endpoint", "stream", "priority", "attempts", "outcome", "status", "finish_reason"),
+    "tokens_source",
+)
+COLUMNS = (  # in the order of `_row`
+    *AS_TOLD,
+    *("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"),
+    *("delivered_tokens", "kind", "started_at", "first_token_at", "ended_at"),
+    *("amount_pico", "currency", "price_id", "content_hash"),
 )
 ARRIVALS = "pg_temp.weir_arrivals"
 COLUMN_LIST = ", ".join(COLUMNS)
@@ -67,6 +70,7 @@ USE_KEYS = (  # locked in key order, so that two shippers never wait for each ot
 )
 
 log = logging.getLogger(__name__)
+_as_told = attrgetter(*AS_TOLD)
 
 
 @dataclass
@@ -170,30 +174,21 @@ def _row(close: Close, prices: dict[int, list[PriceFacts]]) -> tuple:
     if tokens != told:
         log.warning("call %s told impossible token counts %s; clamped", close.call_id, told)
     started_at = instant(close.started_at)
-    price = price_in_force(prices.get(close.version_id, ()), started_at)
-    values = {
-        **msgspec.structs.asdict(close),
-        "kind": KIND,
-        "input_tokens": tokens.input,
-        "cached_input_tokens": tokens.cached_input,
-        "output_tokens": tokens.output,
-        "reasoning_tokens": tokens.reasoning,
-        "delivered_tokens": tokens.delivered,
-        "started_at": started_at,
-        "first_token_at": None if close.first_token_at is None else instant(close.first_token_at),
-        "ended_at": instant(close.ended_at),
-        **_charged(charge(close.outcome, tokens, price)),
-        "content_hash": content_hash(close),
-    }
-    return tuple(values[column] for column in COLUMNS)
-
-
-def _charged(charged: Charge) -> dict:
-    return {
-        "price_id": charged.price_id,
-        "currency": charged.currency,
-        "amount_pico": charged.amount_pico,
-    }
+    charged = charge(
+        close.outcome, tokens, price_in_force(prices.get(close.version_id, ()), started_at)
+    )
+    return (
+        *_as_told(close),
+        *tokens,
+        KIND,
+        started_at,
+        None if close.first_token_at is None else instant(close.first_token_at),
+        instant(close.ended_at),
+        charged.amount_pico,
+        charged.currency,
+        charged.price_id,
+        content_hash(close),
+    )
 
 
 def content_hash(close: Close) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
 from control import checks
 from control.states import BudgetUnit, Outcome
@@ -38,8 +39,7 @@ class PriceFacts:
     valid_from: datetime
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(NamedTuple):
     """Cached tokens are of the input, reasoning and delivered ones of the output."""
 
     input: int
@@ -49,8 +49,7 @@ class Tokens:
     delivered: int = 0
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(NamedTuple):
     """What a call costs, by which price, and why."""
 
     amount_pico: int

@@ -6,8 +6,8 @@ import functools
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 CLAIM_TRIES = 100
 CLAIM_RETRY_SECONDS = 0.05
@@ -33,8 +33,7 @@ def owners(directory: Path) -> list[str]:
     return []
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One whole line of a segment, and where the next one begins."""
 
     offset_after: int
