@@ -117,6 +117,15 @@ RESERVATION_MOVES: dict[ReservationState, frozenset[ReservationState]] = {
 }
 
 
+class FilesState(StrEnum):
+    """Of a runtime or of weights on a node; each is asked for again from any state."""
+
+    WANTED = "wanted"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
 class Priority(StrEnum):
     INTERACTIVE = "interactive"
     STANDARD = "standard"

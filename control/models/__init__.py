@@ -9,6 +9,7 @@ from control.models.money import Account, AccountLease, CostRate, Posting, Price
 from control.models.override import Override
 from control.models.replica import Replica, StateChange
 from control.models.routes import GatewayProcess, Route, SnapshotPart, Target
+from control.models.stores import NodeRuntime, NodeWeights
 from control.models.telemetry import CallTrace, Point, ReplicaUse
 from control.models.tenancy import QUOTA_FIELDS, Budget, Key, Project, Quota, Tenant
 from control.models.usage import RefusalCount, SpoolPosition, UsageEvent
@@ -29,6 +30,8 @@ __all__ = [
     "IllegalMove",
     "Key",
     "Node",
+    "NodeRuntime",
+    "NodeWeights",
     "Override",
     "Point",
     "Posting",

@@ -43,6 +43,9 @@ class Version(models.Model):
     source = models.JSONField(null=True, blank=True)
     arguments = models.JSONField(default=dict, blank=True)
     memory = models.JSONField(null=True, blank=True, help_text="kv_tokens or calls")
+    unsafe = models.JSONField(
+        null=True, blank=True, help_text="pickle, trust_remote_code → why an owner allowed it"
+    )
     upstream_key = models.BinaryField(null=True, blank=True, help_text="Fernet, external engines")
     digest = models.CharField(max_length=64, help_text="SHA-256 of the content above")
     created_at = models.DateTimeField(auto_now_add=True)

@@ -34,6 +34,12 @@ class Node(models.Model):
     pool = models.SlugField(max_length=63, default=POOL_DEFAULT, help_text="Set by operators")
     labels = models.JSONField(default=dict, blank=True, help_text="Name → value, by operators")
     driver = models.CharField(max_length=64, blank=True, default="", help_text="Of its cards")
+    cuda = models.CharField(
+        max_length=16, blank=True, default="", db_default="", help_text="The newest of its driver"
+    )
+    host = models.JSONField(
+        default=dict, db_default={}, blank=True, help_text="glibc, Python, processor: as it says"
+    )
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     note = models.TextField(blank=True, default="", help_text="Why its state is what it is")
     joined_at = models.DateTimeField(auto_now_add=True)
