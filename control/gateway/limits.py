@@ -32,7 +32,8 @@ class Limits:
     continuations: int = 2  # of one answer, on other replicas
     token_id_bytes: int = MIB  # kept of one answer to go on from, as text; beyond, it is not
     retry_ratio: float = 0.1  # of calls that may be tried again
-    retry_burst: float = 10  # of them at once
+    retry_burst: float = 10  # of them at once, of all processes together
+    retry_exchange_seconds: float = 1  # what one process has earned and others need
     pooled_idle_seconds: float = 4  # engines close theirs after 5
 
     buffer_bytes: int = MIB  # per streamed call, for a tenant slower than its engine

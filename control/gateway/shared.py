@@ -21,6 +21,7 @@ from control.gateway.metrics import Tally
 from control.gateway.outbox import Outbox
 from control.gateway.routing.deaths import Deaths
 from control.gateway.routing.replicas import LiveReplicas
+from control.gateway.routing.retries import RetryLeases
 from control.gateway.routing.slots import SlotLeases
 from control.gateway.routing.telemetry import Telemetry
 from control.gateway.tracing import Room
@@ -60,6 +61,7 @@ class Shared:
     money: Money
     replicas: LiveReplicas
     slots: SlotLeases
+    retries: RetryLeases
     elsewhere: Elsewhere
     waiting: Waiting
     starts: Starts
@@ -131,7 +133,12 @@ def shared(
         money=Money(lender, processes=processes, limits=limits, clock=clock.now, wall=clock.wall),
         replicas=replicas,
         slots=slots,
-        elsewhere=Elsewhere(counters.valkey, waiting, processes=processes, limits=limits),
+        retries=RetryLeases(counters.valkey, replicas.retries, processes=processes, limits=limits),
+        elsewhere=Elsewhere(
+            *(counters.valkey, waiting, slots.wanted_elsewhere),
+            processes=processes,
+            limits=limits,
+        ),
         waiting=waiting,
         starts=Starts(clock.wall),
         tally=tally,

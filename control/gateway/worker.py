@@ -148,6 +148,7 @@ class Worker:
         while self._place.processes > 1:
             guarded(self._shared.slots.sweep, self._clock.now())
             guarded(self._shared.elsewhere.sweep, self._clock.now())
+            guarded(self._shared.retries.sweep, self._clock.now())
             await asyncio.sleep(self._limits.slot_exchange_seconds)
 
     async def _leave_to_successors(self, orphaned: asyncio.Event, stopping: asyncio.Event) -> None:

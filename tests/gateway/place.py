@@ -205,6 +205,7 @@ class Place:
             self.sweep()
             self.shared.slots.sweep(self.time.now())
             self.shared.elsewhere.sweep(self.time.now())
+            self.shared.retries.sweep(self.time.now())
 
     def records(self) -> list[Record]:
         self.shared.outbox.flush()  # as the end of this turn of the loop does

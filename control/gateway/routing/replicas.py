@@ -45,7 +45,9 @@ class LiveReplicas:
         self._turns: dict[str, int] = {}  # of routes that go round
         self.rotation = Rotation(limits, clock, tally, self._size)
         self.share_of: Callable[[Live], int] = self._even  # where slots are leased, what it holds
-        self.retries = RetryBudget(ratio=limits.retry_ratio, burst=limits.retry_burst)
+        self.retries = RetryBudget(
+            ratio=limits.retry_ratio, burst=limits.retry_burst, processes=processes
+        )
 
     def swap(self, replicas: Replicas, keys_of: Mapping[int, str]) -> None:
         """A replica that stays the same launch keeps its connections and its health."""

@@ -104,6 +104,15 @@ class SlotLeases:
             self._asked_at = now
             self._exchange(asks)
 
+    def wanted_elsewhere(self) -> set[str]:
+        """Deployments for which calls wait in another process, as last heard."""
+        return {
+            live.info.deployment
+            for live in self._replicas()
+            if (held := self._held.get(_key(live)))
+            and any(other.need > other.held for other in held.others)
+        }
+
     def close(self) -> None:
         """Others need not wait until the leases end."""
         if self._valkey.connected and self._held:

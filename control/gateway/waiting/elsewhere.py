@@ -1,4 +1,6 @@
-"""What tenants had of other processes: a turn there counts here, while anybody waits."""
+"""What tenants had of other processes: a turn anywhere counts where somebody waits."""
+
+from collections.abc import Callable, Collection
 
 from control.gateway.admission.valkey import Reply, ReplyError, Valkey, encode
 from control.gateway.limits import Limits
@@ -27,18 +29,24 @@ Totals = dict[int, float]  # tokens by tenant
 
 
 class Elsewhere:
-    """Of one process. Alone, without Valkey, or while nobody waits here, nothing is sent."""
+    """Of one process. Alone, without Valkey, or while nobody waits anywhere, nothing is sent.
+
+    `wanted_elsewhere`: deployments for which calls wait in other processes. What tenants have of
+    them here is told there, though nobody waits here.
+    """
 
     def __init__(
         self,
         valkey: Valkey,
         waiting: Waiting,
+        wanted_elsewhere: Callable[[], Collection[str]],
         *,
         processes: int,
         limits: Limits,
     ) -> None:
         self._valkey = valkey
         self._waiting = waiting
+        self._wanted_elsewhere = wanted_elsewhere
         self._processes = processes
         self._limits = limits
         self._totals: dict[str, Totals] = {}  # as last heard, of what is contended since
@@ -50,6 +58,7 @@ class Elsewhere:
             return
         if now - self._asked_at < self._limits.service_exchange_seconds:
             return
+        self._waiting.watch(self._wanted_elsewhere)
         services = self._waiting.contended()
         if not services or not self._valkey.connected:
             self._totals = {}  # what is heard next is where it begins

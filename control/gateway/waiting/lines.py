@@ -53,6 +53,7 @@ class Line:
         self.turns = Turns()
         self.charged: dict[Waiter, float] = {}  # calls that were given a turn and go on
         self.length = 0
+        self.is_watched = False  # calls wait in other processes for what is served here
         self.arrivals = Arrivals(at)
         self.caution = Caution()
         self._contended_at = at  # since when somebody waits
@@ -131,7 +132,8 @@ class Line:
         tokens = self.charged[waiter] = rules.INPUT_WEIGHT * want.input_tokens
         if not self.length:
             self.arrivals.came[want.priority] += 1
-            return service.serve_at_once(want.tenant, tokens)
+            service.serve_at_once(want.tenant, tokens)
+            return service.note(want.tenant, tokens) if self.is_watched else None
         self._turns_given += 1
         self.turns.took(want.priority, self.waiting())
         if queues:

@@ -1,7 +1,7 @@
 """Calls for which no slot is free: by priority, fair between tenants, only while it is worth it."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from control.gateway.waiting import progress, rules, yielding
 from control.gateway.waiting.lines import Line, Waiter
@@ -44,12 +44,19 @@ class Waiting:
         """Of the lines in which somebody waits, by what they wait for."""
         return [(pool, line.length) for pool, line in self._lines.items() if line.length]
 
+    def watch(self, wanted_elsewhere: Callable[[], Collection[str]]) -> None:
+        """Which lines others would hear of, though nobody waits in them here."""
+        wanted = wanted_elsewhere() if self._lines else ()
+        for pool, line in self._lines.items():
+            line.is_watched = bool(wanted) and not pool.isdisjoint(wanted)
+
     def contended(self) -> dict[str, Service]:
-        """Who had what, by the name that all processes have for it, where somebody waits."""
+        """Who had what, by the name that all processes have for it, where somebody waits: here,
+        or in a process that is told of what was had here."""
         found = {}
         for pool, line in self._lines.items():
             for priority, service in line.services.items():
-                if not line.length:
+                if not line.length and not line.is_watched:
                     service.untold.clear()  # what is not contended is nobody's business
                 elif line.queues[priority] or service.untold:
                     found[f"had:{priority}:{','.join(sorted(pool))}"] = service

@@ -164,6 +164,10 @@ class Service:
     def charge(self, tenant: int, tokens: float) -> None:
         """Negative if an estimate was too high."""
         self._had[tenant] = self._had.get(tenant, self._floor) + tokens
+        self.note(tenant, tokens)
+
+    def note(self, tenant: int, tokens: float) -> None:
+        """For the other processes."""
         self.untold[tenant] = self.untold.get(tenant, 0.0) + tokens
 
     def tell(self) -> dict[int, float]:

@@ -69,9 +69,11 @@ async def place(tmp_path) -> AsyncIterator[Place]:
     client.close()
 
 
-def elsewhere(place: Place, room: Room, processes: int = 2) -> Elsewhere:
+def elsewhere(
+    place: Place, room: Room, processes: int = 2, wanted: tuple[str, ...] = ()
+) -> Elsewhere:
     valkey = place.shared.counters.valkey
-    return Elsewhere(valkey, room.waiting, processes=processes, limits=Limits())
+    return Elsewhere(*(valkey, room.waiting, lambda: wanted), processes=processes, limits=Limits())
 
 
 async def exchange(place: Place, *all_: Elsewhere) -> None:
@@ -111,6 +113,20 @@ async def test_each_priority_has_its_own_and_nothing_is_sent_while_nobody_waits(
     await exchange(place, one)
     assert place.client.hgetall(KEYS[1]) == {b"1": b"10"}
     assert not place.client.exists(KEYS[0])
+
+
+async def test_what_is_served_without_a_queue_counts_where_calls_wait(place):
+    here, there = Room(), Room(slots=4)
+    for n in range(3):
+        here.join(f"one {n}", tenant=1)
+        here.join(f"two {n}", tenant=2)
+    waits, serves = elsewhere(place, here), elsewhere(place, there, wanted=("d",))
+    there.waiter("before it was known", tenant=1).on_turn()
+    await exchange(place, waits, serves)
+    for n in range(2):
+        there.waiter(f"at once {n}", tenant=1).on_turn()
+    await exchange(place, serves, waits)
+    assert here.free(3) == ["two 0", "two 1", "one 0"]
 
 
 async def test_one_process_alone_tells_nobody(place):
