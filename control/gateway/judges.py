@@ -102,6 +102,7 @@ class Judge:
         )
         self._limits = limits
         self.pool = Pool(address.host, address.port, tls=address.tls, limits=limits, clock=clock)
+        self._bytes = 0  # of all questions that it was not rid of yet
         self._asking: set[Question] = set()
         self._waiting: deque[Question] = deque()
         self._name = f"{address.host}:{address.port}"
@@ -130,8 +131,10 @@ class Judge:
     def ask(
         self, body: bytes, seconds: float, on_verdict: Callable[[Verdict], None]
     ) -> Question | None:
-        """None if too many wait already: it is unknown then, and stays so."""
-        if len(self._waiting) >= self._limits.judge_waiting:
+        """None if too many wait already, or too much: it is unknown then, and stays so."""
+        limits = self._limits
+        is_much = bool(self._bytes) and self._bytes + len(body) > limits.judge_bytes
+        if is_much or len(self._waiting) >= limits.judge_waiting:
             self.heard(Verdict.UNKNOWN)
             return None
         request = b"%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
@@ -140,11 +143,14 @@ class Judge:
             body,
         )
         question = Question(self, request, seconds, on_verdict)
+        self._bytes += len(request)
         self._waiting.append(question)
         self._advance()
         return question
 
     def ended(self, question: Question) -> None:
+        self._bytes -= len(question.request)
+        question.request = b""
         self._asking.discard(question)
         if question in self._waiting:
             self._waiting.remove(question)

@@ -27,6 +27,7 @@ class Limits:
     tries: int = 2
     judge_calls: int = 64  # of one judge at once
     judge_waiting: int = 1000  # beyond those; more are not judged
+    judge_bytes: int = 64 * MIB  # of all questions to one judge, pictures among them
     judge_answer_bytes: int = 64 * KIB
     judge_calm_seconds: float = 10  # of answers, before one that failed is said to be back
     continuations: int = 2  # of one answer, on other replicas

@@ -52,7 +52,8 @@ class ModeratedCall(Call):
             texts = moderation.asked_texts(self._ask)
         except Refusal as refusal:
             return self.refuse(refusal)
-        return self._judge("input", texts, self._on_asked_judged)
+        parts = moderation.asked_parts(self._ask)
+        return self._judge("input", texts, self._on_asked_judged, parts)
 
     def _on_asked_judged(self, verdict: Verdict) -> None:
         if verdict is Verdict.FLAGGED:
@@ -179,14 +180,20 @@ class ModeratedCall(Call):
         super().on_pieces(ending)
         self._finish(Outcome.COMPLETE)
 
-    def _judge(self, stage: str, texts: list[str], then: Callable[[Verdict], None]) -> None:
+    def _judge(
+        self,
+        stage: str,
+        texts: list[str],
+        then: Callable[[Verdict], None],
+        parts: moderation.Parts | None = None,
+    ) -> None:
         def on_verdict(verdict: Verdict) -> None:
             self._question = None
             self._shared.tally.add("moderations_total", stage=stage, verdict=verdict)
             if not self.ended:
                 self._guarded(then, verdict)
 
-        body = moderation.question(self._route.name, self.id, stage, texts)
+        body = moderation.question(self._route.name, self.id, stage, texts, parts or [])
         self._question = self._shared.judges.ask(self._rules, body, on_verdict)
         if self._question is None:
             on_verdict(Verdict.UNKNOWN)

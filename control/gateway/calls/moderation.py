@@ -11,11 +11,24 @@ from control.gateway.wire import Ask
 WINDOW_TOKENS = 64
 FINISH = "content_filter"
 _WRITTEN_AROUND = ("tools", "tool_choice", "response_format", "structured_outputs")
+_MEDIA = frozenset({"image_url", "video_url", "audio_url", "input_audio"})
 _SAID = ("content", "reasoning", "reasoning_content", "refusal", "text", "arguments")
 
 
-def question(route: str, call_id: str, stage: str, texts: list[str]) -> bytes:
-    return msgspec.json.encode({"input": texts, "route": route, "call": call_id, "stage": stage})
+Parts = list[dict[str, Any]]
+
+
+def question(route: str, call_id: str, stage: str, texts: list[str], parts: Parts) -> bytes:
+    """A judge of texts alone is not told of parts that are not there."""
+    asked = {"input": texts, "route": route, "call": call_id, "stage": stage}
+    return msgspec.json.encode(asked | {"parts": parts} if parts else asked)
+
+
+def asked_parts(ask: Ask) -> Parts:
+    """Pictures, films and sounds of a prompt, as the engine gets them."""
+    contents = [message.get("content") for message in ask.fields.get("messages", ())]
+    lists = [content for content in contents if isinstance(content, list)]
+    return [part for parts in lists for part in parts if part.get("type") in _MEDIA]
 
 
 def asked_texts(ask: Ask) -> list[str]:
