@@ -1,13 +1,18 @@
 """Cases of the field about what must stand nowhere: keys in what we keep, others' text in heads."""
 
 import asyncio
+import statistics
+import time
 
 import pytest
 
 from control.gateway import metrics
+from control.gateway.errors import Refusal
+from control.gateway.http1.heads import Head
+from control.gateway.http1.request import Request
 from control.metering.spool import line_of
 from control.telemetry.logs import JsonFormatter, LineFormatter
-from tests.gateway.place import KEY, Stream, chat, padded, route
+from tests.gateway.place import KEY, Place, Stream, chat, identity, padded, route
 from tests.gateway.upstream import error
 
 SECRET = "abcSECRET123"
@@ -43,6 +48,68 @@ async def test_k03_no_log_metric_record_or_answer_holds_a_credential(place, engi
     for text in (kept, told, logged):
         assert SECRET not in text
         assert KEY not in text
+
+
+def raising(*given: object) -> None:
+    """A fault of ours that meets what a caller sent, and what an engine's address may hold."""
+    raise ValueError(
+        f"cannot read https://u:{SECRET}@engine/?key={SECRET}, authorization: Bearer {SECRET}"
+    )
+
+
+async def test_k03_a_fault_of_the_gateway_repeats_no_credential(place, engines, caplog):
+    await engines()
+    place.gateway._world = place.gateway._world._replace(terms=raising)
+    answer = await place.post(chat())
+    assert (answer.status, answer.error["code"]) == (500, "internal_error")
+    records = [record for record in caplog.records if record.exc_info]
+    assert records
+    logged = [
+        formatter.format(record)
+        for record in caplog.records
+        for formatter in (JsonFormatter(), LineFormatter())
+    ]
+    place.shared.flush_refused()
+    kept = [line_of(record).decode() for record in place.records()]
+    told = metrics.text(metrics.total([place.shared.tally]))
+    for text in (*logged, *kept, told, f"{answer.body} {answer.headers}"):
+        assert SECRET not in text
+        assert KEY not in text
+
+
+TIMES, TRIES = 1000, 5
+UNLIKE = 0.10
+
+
+def refusal_seconds(place: Place, key: str) -> float:
+    head = Head()
+    head.method, head.path = "POST", "/v1/chat/completions"
+    head.headers = {b"authorization": f"Bearer {key}".encode()}
+    request = Request("req_1", 0.0, "127.0.0.1", head)
+    begun = time.perf_counter()
+    try:
+        place.gateway.judge_head(request)
+    except Refusal:
+        return time.perf_counter() - begun
+    raise AssertionError("it was let in")
+
+
+@pytest.mark.parametrize("known", [{}, {"expires_at": 1.0}], ids=["blocked", "expired"])
+async def test_k03_a_refusal_takes_as_long_as_that_of_an_unknown_key(tmp_path, known):
+    """In turn, so that what else the machine does is the same for both; a difference stays."""
+    async with Place(tmp_path, limits={"strangers_per_minute": 10**9}) as place:
+        blocked, unknown = KEY, KEY[:-1] + "u"
+        place.identities = {d: identity(**known) for d in place.identities} if known else {}
+        place.know(route())
+        for _ in range(TRIES):
+            pairs = [
+                (refusal_seconds(place, blocked), refusal_seconds(place, unknown))
+                for _ in range(TIMES)
+            ]
+            one, other = (statistics.median(times) for times in zip(*pairs, strict=True))
+            if abs(one - other) <= UNLIKE * max(one, other):
+                return
+        pytest.fail(f"medians of {one * 1e6:.1f} and {other * 1e6:.1f} microseconds")
 
 
 HEAD = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"

@@ -12,6 +12,7 @@ import pytest
 import redis
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 
 from control.models import (
     CallTrace,
@@ -79,9 +80,15 @@ def test_the_parent_tells_a_collector_of_kept_calls(environment, key, engine):
     assert CallTrace.objects.get().call_id == id_
 
 
+def refused_by_all(running: Running, secret: str) -> bool:
+    """The kernel chooses the worker: thirty answers come from each of three."""
+    return {running.post(chat(), secret).status_code for _ in range(30)} == {401}
+
+
 def test_k01_a_key_that_may_no_more_is_refused_by_every_worker(environment, key, engine):
     """Blocked, deleted with its project, expired: the same answer as for a key nobody knows."""
-    others = {name: f"weir-{name}-" + "x" * 30 for name in ("archived", "expiring")}
+    names = ("archived", "expiring", "unheard")
+    others = {name: f"weir-{name}-" + "x" * 30 for name in names}
     project = Project.objects.create(tenant=key.tenant, name="gone")
     for name, secret in others.items():
         Key.objects.create(
@@ -102,6 +109,7 @@ def test_k01_a_key_that_may_no_more_is_refused_by_every_worker(environment, key,
             until(
                 lambda secret=secret: {running.post(chat(), secret).status_code} == {200}, "it may"
             )
+        unheard = others.pop("unheard")
         with transaction.atomic():  # and nobody builds what gateways know: they do it themselves
             Key.objects.filter(pk=key.pk).update(state=KeyState.REVOKED)
             Project.objects.filter(pk=project.pk).update(archived_at=datetime.now(UTC))
@@ -110,13 +118,13 @@ def test_k01_a_key_that_may_no_more_is_refused_by_every_worker(environment, key,
             SnapshotPart.raise_version(Part.IDENTITIES)
         unknown = running.post(chat(), "weir-" + "u" * 40)
         for secret in (KEY, *others.values()):
-            until(
-                lambda secret=secret: (
-                    {running.post(chat(), secret).status_code for _ in range(30)} == {401}
-                ),
-                "every worker refuses it",
-            )
+            until(lambda secret=secret: refused_by_all(running, secret), "every worker refuses it")
             assert running.post(chat(), secret).json() == unknown.json()
+        with transaction.atomic():  # nobody is told: the message is lost
+            Key.objects.filter(name="unheard").update(state=KeyState.REVOKED)
+            SnapshotPart.objects.filter(pk=Part.IDENTITIES).update(version=F("version") + 1)
+        until(lambda: refused_by_all(running, unheard), "every worker finds out")
+        assert running.post(chat(), unheard).json() == unknown.json()
     finally:
         running.stop()
 
