@@ -87,8 +87,7 @@ def refused_by_all(running: Running, secret: str) -> bool:
 
 def test_k01_a_key_that_may_no_more_is_refused_by_every_worker(environment, key, engine):
     """Blocked, deleted with its project, expired: the same answer as for a key nobody knows."""
-    names = ("archived", "expiring", "unheard")
-    others = {name: f"weir-{name}-" + "x" * 30 for name in names}
+    others = {n: f"weir-{n}-" + "x" * 30 for n in ("archived", "expiring", "unheard")}
     project = Project.objects.create(tenant=key.tenant, name="gone")
     for name, secret in others.items():
         Key.objects.create(
