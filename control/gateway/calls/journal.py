@@ -1,6 +1,6 @@
 """What is written down of one call: opened at dispatch, progress each second, closed once."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -81,22 +81,25 @@ class Journal:
             self._is_open, self._is_opening = good, False
             on_written(good)
 
-        identity, info = self._identity, attempt.live.info
-        record = spool.Open(
-            call_id=self._call_id,
-            tenant_id=identity.tenant_id,
-            project_id=identity.project_id,
-            key_id=identity.key_id,
-            route=self._route,
-            version_id=info.version_id,
-            replica_id=info.id,
-            endpoint=self._ask.called,
-            stream=self._ask.stream,
-            priority=self._priority,
-            started_at=self.started_at,
-            input_estimate=self._ask.input_estimate,
-        )
+        record = spool.Open(**self._whose(attempt), input_estimate=self._ask.input_estimate)
         return self._shared.outbox.add(record, written)
+
+    def _whose(self, attempt: Attempt) -> dict[str, Any]:
+        """What a record's first lines are, from the call's begin to its end."""
+        identity, info = self._identity, attempt.live.info
+        return {
+            "call_id": self._call_id,
+            "tenant_id": identity.tenant_id,
+            "project_id": identity.project_id,
+            "key_id": identity.key_id,
+            "route": self._route,
+            "version_id": info.version_id,
+            "replica_id": info.id,
+            "endpoint": self._ask.called,
+            "stream": self._ask.stream,
+            "priority": self._priority,
+            "started_at": self.started_at,
+        }
 
     def progressed(self, attempt: Attempt) -> None:
         usage = attempt.reader.usage() if attempt.reader else None
@@ -170,22 +173,12 @@ class Journal:
             attempt.live.density.saw(usage.input, self._ask.text_bytes)
         if self._ask.stream and usage.input and attempt.answer:
             usage = self._with_cached(attempt, usage, ending.outcome)
-        identity, info = self._identity, attempt.live.info
         if self._ask.stream:
             delivered = min(ending.delivered_tokens, usage.output)
         else:
             delivered = usage.output if ending.outcome is Outcome.COMPLETE else 0
         close = spool.Close(
-            call_id=self._call_id,
-            tenant_id=identity.tenant_id,
-            project_id=identity.project_id,
-            key_id=identity.key_id,
-            route=self._route,
-            version_id=info.version_id,
-            replica_id=info.id,
-            endpoint=self._ask.called,
-            stream=self._ask.stream,
-            priority=self._priority,
+            **self._whose(attempt),
             attempts=ending.attempts,
             outcome=ending.outcome,
             status=ending.status,
@@ -196,7 +189,6 @@ class Journal:
             reasoning_tokens=usage.reasoning,
             delivered_tokens=delivered,
             tokens_source=source,
-            started_at=self.started_at,
             first_token_at=self._wall(ending.first_token_at),
             ended_at=self._shared.clock.wall(),
             cached_source=self.cached_source,

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Caller(Protocol):
+class WaitingCall(Protocol):
     """The call that waits."""
 
     want: Want
@@ -47,7 +47,7 @@ class Patience:
 
     def __init__(
         self,
-        caller: Caller,
+        caller: WaitingCall,
         shared: Shared,
         route: RouteInfo,
         journal: Journal,

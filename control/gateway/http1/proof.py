@@ -14,7 +14,7 @@ class Reply(NamedTuple):
     body: bytes
 
 
-class Question:
+class Inquiry:
     """An exchange that is awaited: None if no answer came, or one that is too long."""
 
     def __init__(self) -> None:
@@ -91,9 +91,9 @@ class Proof:
         return await asyncio.shield(self._asking)
 
     async def _ask(self, upstream: "Asked") -> str | None:
-        question = Question()
-        upstream.begin(question, self._request())
-        why = self._judge(await question.reply(self._limits.probe_seconds))
+        inquiry = Inquiry()
+        upstream.begin(inquiry, self._request())
+        why = self._judge(await inquiry.reply(self._limits.probe_seconds))
         if why is None:
             self.holds()
         return why
@@ -103,4 +103,4 @@ class Proof:
 
 
 class Asked(Protocol):
-    def begin(self, exchange: Question, request: bytes) -> None: ...
+    def begin(self, exchange: Inquiry, request: bytes) -> None: ...

@@ -38,7 +38,7 @@ def replica_seed(deployment: str, id_: int) -> int:
     return _hashed(f"{deployment}/{id_}".encode(), b"replica")
 
 
-def salt_of(tenant_id: int, route: str, *, shared: bool) -> bytes:
+def key_salt(tenant_id: int, route: str, *, shared: bool) -> bytes:
     """Tenants do not meet in each other's caches, unless the prefix is the operator's."""
     return b"route:" + route.encode()[:48] if shared else b"tenant:%d" % tenant_id
 

@@ -41,7 +41,7 @@ _KEYED = frozenset({RoutingPolicy.PREFIX, RoutingPolicy.STICKY})
 def _key(request: Request, route: RouteInfo, ask: Ask, limits: Limits) -> int | None:
     tenant = request.identity.tenant_id
     if route.policy == RoutingPolicy.PREFIX:
-        salt = keys.salt_of(tenant, route.name, shared=route.shared_prefix)
+        salt = keys.key_salt(tenant, route.name, shared=route.shared_prefix)
         return keys.prefix_key(ask.fields, salt, limits.prefix_blocks)
     name = request.headers.get(_CONVERSATION) or (ask.conversation or "").encode()
-    return keys.conversation_key(name, keys.salt_of(tenant, "", shared=False)) if name else None
+    return keys.conversation_key(name, keys.key_salt(tenant, "", shared=False)) if name else None

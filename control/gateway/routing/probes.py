@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from control.gateway.http1.client import Pool
-from control.gateway.http1.proof import Question
+from control.gateway.http1.proof import Inquiry
 from control.gateway.limits import Limits
 from control.gateway.routing import identity
 from control.gateway.routing.health import Cause
@@ -74,9 +74,9 @@ class Prober:
             pool.close()
 
     async def _ask(self, pool: Pool, request: bytes):
-        question = Question()
-        sending = pool.send(question, request)
-        reply = await question.reply(self._limits.probe_seconds)
+        inquiry = Inquiry()
+        sending = pool.send(inquiry, request)
+        reply = await inquiry.reply(self._limits.probe_seconds)
         if reply is None:
             sending.abort()
         return reply

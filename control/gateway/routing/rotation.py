@@ -8,7 +8,7 @@ from control.gateway.metrics import Tally
 from control.gateway.routing.health import DEATHS, Cause
 from control.gateway.routing.live import Live
 from control.gateway.routing.probes import Prober
-from control.gateway.routing.stalls import Said
+from control.telemetry.messages import ReplicaSample
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Rotation:
         if live.health.failed(cause, now, alone=alone):
             self._left(live, cause, now)
 
-    def heard(self, live: Live, said: Said, at: float) -> None:
+    def heard(self, live: Live, said: ReplicaSample, at: float) -> None:
         """An engine has told of itself; one that does not get on is left, with its calls."""
         live.room.judge(said.preemptions_per_second)
         live.progress.note(said, at)

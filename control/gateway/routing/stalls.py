@@ -2,24 +2,10 @@
 
 from typing import NamedTuple
 
-import msgspec
+from control.telemetry.messages import ReplicaSample
 
 PREFILLS_MAX = 3.0  # of what the oldest call's prompt should take
 _RATE_KEPT = 0.98  # of the best prefill rate, each second with one: prompts differ
-
-
-class Said(msgspec.Struct, frozen=True):
-    """What is read of an engine's sample; `at` is epoch seconds."""
-
-    at: float
-    running: int = 0
-    waiting: int = 0
-    kv_cache_ratio: float = 0.0
-    prompt_tokens_per_second: float | None = None
-    cached_prompt_tokens_per_second: float | None = None
-    generation_tokens_per_second: float | None = None
-    iterations_per_second: float | None = None
-    preemptions_per_second: float | None = None
 
 
 class Oldest(NamedTuple):
@@ -37,7 +23,7 @@ class Progress:
         self._kv_ratio = 0.0
         self._prefill_rate = 0.0  # tokens a second
 
-    def note(self, said: Said, at: float) -> None:
+    def note(self, said: ReplicaSample, at: float) -> None:
         worked = said.generation_tokens_per_second or said.iterations_per_second
         if self._moved_at is None or worked or said.kv_cache_ratio != self._kv_ratio:
             self._moved_at = at

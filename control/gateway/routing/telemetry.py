@@ -8,15 +8,14 @@ import msgspec
 from control.gateway.admission.valkey import Reply, ReplyError, Valkey, encode
 from control.gateway.routing.candidates import LOAD_SECONDS_MAX, EngineLoad
 from control.gateway.routing.live import Live
-from control.gateway.routing.stalls import Said
-from control.telemetry.messages import REPLICA
+from control.telemetry.messages import REPLICA, ReplicaSample
 
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
 
 
-_said = msgspec.json.Decoder(Said).decode
+_said = msgspec.json.Decoder(ReplicaSample).decode
 
 
 class Telemetry:
@@ -26,7 +25,7 @@ class Telemetry:
         self,
         valkey: Valkey,
         replicas: Callable[[], Iterable[Live]],
-        on_said: Callable[[Live, Said, float], None],
+        on_said: Callable[[Live, ReplicaSample, float], None],
         *,
         now: Callable[[], float],
         wall: Callable[[], float],
@@ -79,7 +78,7 @@ class Telemetry:
             self._on_said(live, said, at)
 
 
-def _read(text: bytes | None) -> Said | None:
+def _read(text: bytes | None) -> ReplicaSample | None:
     try:
         return _said(text) if text else None
     except (msgspec.DecodeError, UnicodeDecodeError):

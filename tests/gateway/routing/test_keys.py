@@ -5,15 +5,15 @@ import pytest
 from control.gateway.routing.keys import (
     BLOCK_BYTES,
     conversation_key,
+    key_salt,
     prefix_key,
     replica_seed,
-    salt_of,
 )
 from control.gateway.routing.targets import Asked, hour_of, narrowed
 from control.routes.snapshot import RuleInfo
 from tests.gateway.place import route, target
 
-SALT = salt_of(1, "chat", shared=False)
+SALT = key_salt(1, "chat", shared=False)
 SYSTEM = {"role": "system", "content": "Be kind. " * 140}  # more than two blocks
 
 
@@ -62,9 +62,9 @@ def test_every_form_of_a_prompt_has_a_key(fields):
 
 
 def test_tenants_do_not_share_a_prefix_unless_it_is_the_operators():
-    other = salt_of(2, "chat", shared=False)
+    other = key_salt(2, "chat", shared=False)
     assert key(messages("one")) != key(messages("one"), other)
-    assert salt_of(1, "chat", shared=True) == salt_of(2, "chat", shared=True)
+    assert key_salt(1, "chat", shared=True) == key_salt(2, "chat", shared=True)
     assert conversation_key(b"c", SALT) != conversation_key(b"c", other)
 
 

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from control.gateway.routing.health import Cause
-from control.gateway.routing.stalls import Said
+from control.telemetry.messages import ReplicaSample
 from tests.gateway.place import replica
 from tests.gateway.upstream import Upstream
 
@@ -30,7 +30,9 @@ async def test_a_call_that_is_over_is_not_timed_out_again(place):
     tried = [Tried(live, place.time.now()) for _ in range(2)]
     for _ in range(40):
         place.time.pushed_seconds += 1
-        said = Said(at=place.time.wall(), running=1, kv_cache_ratio=0.5)
+        said = ReplicaSample(
+            replica_id=1, label="d#1", at=place.time.wall(), running=1, kv_cache_ratio=0.5
+        )
         rotation.heard(live, said, place.time.now())
     assert live.health.out == "stalled"
     assert sum(one.ended for one in tried) == 1

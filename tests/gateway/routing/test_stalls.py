@@ -2,7 +2,8 @@
 
 import pytest
 
-from control.gateway.routing.stalls import Oldest, Progress, Said
+from control.gateway.routing.stalls import Oldest, Progress
+from control.telemetry.messages import ReplicaSample
 
 STILL = {"running": 1, "kv_cache_ratio": 0.5}
 
@@ -10,9 +11,11 @@ STILL = {"running": 1, "kv_cache_ratio": 0.5}
 def progress(*samples: dict, prefill_rate: float | None = 1000.0) -> Progress:
     """One a second, from second 0 on, after one in which prefill was measured."""
     made = Progress()
-    made.note(Said(at=-1, prompt_tokens_per_second=prefill_rate), -1.0)
+    made.note(
+        ReplicaSample(replica_id=1, label="d#1", at=-1, prompt_tokens_per_second=prefill_rate), -1.0
+    )
     for second, sample in enumerate(samples):
-        made.note(Said(at=second, **sample), float(second))
+        made.note(ReplicaSample(replica_id=1, label="d#1", at=second, **sample), float(second))
     return made
 
 

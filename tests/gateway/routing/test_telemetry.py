@@ -8,7 +8,6 @@ from django.conf import settings
 
 from control.gateway.routing.candidates import EngineLoad
 from control.gateway.routing.room import share_after, usable_tokens
-from control.gateway.routing.stalls import Said
 from control.telemetry.messages import ReplicaSample
 from control.telemetry.store import Store
 from tests.gateway.place import Place, chat, replica
@@ -76,7 +75,9 @@ async def test_a_stalled_engine_is_left_with_its_calls(tmp_path):
         live, rotation = place.shared.replicas._live[1], place.shared.replicas.rotation
         for _ in range(40):
             place.time.pushed_seconds += 1
-            said = Said(at=place.time.wall(), running=1, kv_cache_ratio=0.5)
+            said = ReplicaSample(
+                replica_id=1, label="d#1", at=place.time.wall(), running=1, kv_cache_ratio=0.5
+            )
             rotation.heard(live, said, place.time.now())
         assert live.health.out == "stalled"
         answer = await call
