@@ -77,7 +77,8 @@ async def test_an_interrupted_stream_is_estimated_by_what_the_engine_did_of_late
 async def test_what_the_engines_counters_say_is_taken_too(place, engines):
     await engines(Script(body(), end="rst"))
     [live] = place.shared.replicas._live.values()
-    sample = {"at": place.time.wall(), "prompt_tokens_per_second": 100.0}
+    sample = {"at": place.time.wall(), "replica_id": 1, "label": "d#1"}
+    sample["prompt_tokens_per_second"] = 100.0
     sample["cached_prompt_tokens_per_second"] = 30.0
     place.shared.telemetry._heard([live], [json.dumps(sample).encode()])
     await asyncio.wait_for(place.post(chat(stream=True)), 30)
