@@ -203,9 +203,8 @@ class Place:
         while True:
             await asyncio.sleep(0.02)
             self.sweep()
-            self.shared.slots.sweep(self.time.now())
-            self.shared.elsewhere.sweep(self.time.now())
-            self.shared.retries.sweep(self.time.now())
+            for shared in (self.shared.slots, self.shared.elsewhere, self.shared.retries):
+                shared.sweep(self.time.now())
 
     def records(self) -> list[Record]:
         self.shared.outbox.flush()  # as the end of this turn of the loop does
