@@ -203,8 +203,8 @@ class Place:
         while True:
             await asyncio.sleep(0.02)
             self.sweep()
-            for shared in (self.shared.slots, self.shared.elsewhere, self.shared.retries):
-                shared.sweep(self.time.now())
+            for exchange in (self.shared.slots, self.shared.elsewhere, self.shared.retries):
+                exchange.sweep(self.time.now())
 
     def records(self) -> list[Record]:
         self.shared.outbox.flush()  # as the end of this turn of the loop does
