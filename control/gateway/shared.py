@@ -120,6 +120,8 @@ def shared(
         limits=limits,
     )
     replicas.share_of = slots.share_of
+    wanted = slots.wanted_elsewhere
+    elsewhere = Elsewhere(counters.valkey, waiting, wanted, processes=processes, limits=limits)
     return Shared(
         limits=limits,
         clock=clock,
@@ -134,11 +136,7 @@ def shared(
         replicas=replicas,
         slots=slots,
         retries=RetryLeases(counters.valkey, replicas.retries, processes=processes, limits=limits),
-        elsewhere=Elsewhere(
-            *(counters.valkey, waiting, slots.wanted_elsewhere),
-            processes=processes,
-            limits=limits,
-        ),
+        elsewhere=elsewhere,
         waiting=waiting,
         starts=Starts(clock.wall),
         tally=tally,

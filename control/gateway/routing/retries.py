@@ -21,9 +21,7 @@ return string.format('%.6f', got)
 class RetryLeases:
     """Of one process. Alone, or without Valkey, it has what it earned itself."""
 
-    def __init__(
-        self, valkey: Valkey, budget: RetryBudget, *, processes: int, limits: Limits
-    ) -> None:
+    def __init__(self, valkey: Valkey, budget: RetryBudget, processes: int, limits: Limits) -> None:
         self._valkey = valkey
         self._budget = budget
         self._processes = processes
