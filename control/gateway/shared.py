@@ -13,6 +13,7 @@ from control.gateway.admission.lender import Lender
 from control.gateway.admission.money import Money
 from control.gateway.admission.personal import Personal
 from control.gateway.admission.strangers import Strangers
+from control.gateway.admission.valkey import Valkey
 from control.gateway.counted import Counted
 from control.gateway.failures import Failures
 from control.gateway.judges import Judges
@@ -114,12 +115,7 @@ def shared(
     rotation = replicas.rotation
     rotation.on_change = waiting.advance
     rotation.on_suspected, rotation.on_death = deaths.suspected, deaths.judged
-    slots = SlotLeases(
-        *(counters.valkey, replicas.all, waiting.length_for, lambda: _resized(replicas, waiting)),
-        processes=processes,
-        limits=limits,
-    )
-    replicas.share_of = slots.share_of
+    slots = _slots(counters.valkey, replicas, waiting, processes, limits)
     wanted = slots.wanted_elsewhere
     elsewhere = Elsewhere(counters.valkey, waiting, wanted, processes=processes, limits=limits)
     return Shared(
@@ -146,6 +142,18 @@ def shared(
         trace_room=Room(limits.refused_traces_per_second),
         judges=Judges(limits, clock.now),
     )
+
+
+def _slots(
+    valkey: Valkey, replicas: LiveReplicas, waiting: Waiting, processes: int, limits: Limits
+) -> SlotLeases:
+    slots = SlotLeases(
+        *(valkey, replicas.all, waiting.length_for, lambda: _resized(replicas, waiting)),
+        processes=processes,
+        limits=limits,
+    )
+    replicas.share_of = slots.share_of
+    return slots
 
 
 def _strangers(processes: int, limits: Limits, clock: Clock) -> Strangers:
