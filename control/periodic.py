@@ -17,6 +17,7 @@ from control.celery import app
 from control.fleet import actions as fleet
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.metering import budgets, traces
+from control.placement import actions as placement
 from control.reconcile import loop
 from control.reconcile.probes import Probes
 from control.routes.builder import Builder
@@ -29,6 +30,7 @@ RECONCILE = "weir.reconcile"
 ARCHIVE = "weir.archive_drained"
 ROLL_UP = "weir.roll_up_telemetry"
 PRUNE = "weir.prune_telemetry"
+NEIGHBOURS = "weir.part_neighbours"
 END_LEASES = "weir.end_credit_leases"
 
 # name -> (task, every so many seconds). A tick that comes late is worth nothing: it expires.
@@ -36,6 +38,7 @@ CLOCK: dict[str, tuple[str, float]] = {
     "reconcile": (RECONCILE, 1.0),
     "drained deployments": (ARCHIVE, 2.0),
     "points of telemetry": (ROLL_UP, 10.0),
+    "neighbours on cards": (NEIGHBOURS, 10.0),
     "old points": (PRUNE, 600.0),
     "credit of hosts that are gone": (END_LEASES, 600.0),
 }
@@ -93,6 +96,12 @@ def prune_telemetry() -> None:
     with _database():
         points.prune(timezone.now())
         traces.prune(timezone.now())
+
+
+@shared_task(name=NEIGHBOURS)
+def part_neighbours() -> None:
+    with _database():
+        placement.part_neighbours(by=loop.BY, at=timezone.now())
 
 
 @shared_task(name=END_LEASES)

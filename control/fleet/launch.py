@@ -5,9 +5,9 @@ from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
-from control.fleet import ports
+from control.fleet import ports, turns
 from control.models import Replica, Reservation, Version, VersionMeasure
 from control.models.sealing import seal, unseal
 from control.placement import actions as placement
@@ -76,6 +76,13 @@ def _has_margin(replica: Replica, held: list[Reservation], needed: int) -> bool:
 
 def claim(replica: Replica, *, by: str, reason: str, at: datetime) -> bool:
     """STARTING, with a port and a key of its own; False if another worker was first."""
+    with transaction.atomic():
+        if turns.waits_for(replica, at=at):
+            return False  # looked at again in a second
+        return _claim(replica, by=by, reason=reason, at=at)
+
+
+def _claim(replica: Replica, *, by: str, reason: str, at: datetime) -> bool:
     key = secrets.token_urlsafe(32)
     for port in ports.free(replica):
         try:

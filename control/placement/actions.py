@@ -7,9 +7,10 @@ from django.db.backends.postgresql.psycopg_any import NumericRange
 from django.db.models import QuerySet
 
 from control.models import Node, Replica, Reservation
-from control.placement import books, rules
+from control.models.audit import record
+from control.placement import books, guard, neighbours, rules
 from control.placement.world import DeviceFacts, Need, NodeFacts, Placed, Share, Unplaced
-from control.states import ReservationState
+from control.states import REPLICA_LIVE, ReplicaState, ReservationState
 
 
 def book(replica: Replica, shares: tuple[Share, ...]) -> None:
@@ -54,6 +55,35 @@ def rebook(replica: Replica, need: Need, *, at: datetime) -> Placed | Unplaced:
         return Unplaced({replica.node.name: "gave the memory to another launch in this moment"})
     replica.room, replica.kv_bytes = found.room, found.kv_bytes
     return found
+
+
+def part_neighbours(*, by: str, at: datetime) -> list[int]:
+    """Mark who moves away from a card where somebody misses his objective; one of a deployment.
+
+    Reconcile places a successor elsewhere first, and then drains what is marked.
+    """
+    marked = []
+    for card, found in neighbours.on_shared_cards(at).items():
+        if (move := guard.judge(card, found)) and leave(move.replica_id, move.reason, by=by, at=at):
+            marked.append(move.replica_id)
+    return marked
+
+
+def leave(replica_id: int, reason: str, *, by: str, at: datetime) -> bool:
+    """Have a ready replica replaced, successor first; False if one of its deployment is already."""
+    with transaction.atomic():
+        replica = Replica.objects.select_related("deployment").filter(pk=replica_id).first()
+        if replica is None:
+            return False
+        twins = Replica.objects.select_for_update().filter(deployment=replica.deployment_id)
+        live = list(twins.filter(state__in=REPLICA_LIVE).order_by("pk"))
+        if any(twin.leaving for twin in live):
+            return False
+        rows = Replica.objects.filter(pk=replica_id, state=ReplicaState.READY)
+        if not rows.update(leaving=reason):
+            return False
+        record("replace replica", str(replica), by=by, reason=reason, at=at)
+    return True
 
 
 def _release(rows: QuerySet[Reservation], at: datetime) -> int:

@@ -40,6 +40,8 @@ def judge(device: str, neighbours: Sequence[Neighbour]) -> MoveAway | None:
     """The youngest leaves a card on which somebody misses his objective for a minute."""
     if len(neighbours) < 2:
         return None
+    if sum(map(_is_busy, neighbours)) < 2:
+        return None  # who is slow alone is slow by himself
     for neighbour in sorted(neighbours, key=lambda it: it.ready_at_seconds):
         if missed := _missed(neighbour):
             youngest = max(neighbours, key=lambda it: (it.ready_at_seconds, it.replica_id))
@@ -47,6 +49,10 @@ def judge(device: str, neighbours: Sequence[Neighbour]) -> MoveAway | None:
                 youngest.replica_id, f"moves away from {device}: {neighbour.name} there {missed}"
             )
     return None
+
+
+def _is_busy(neighbour: Neighbour) -> bool:
+    return sum(it.ttft_ms is not None or it.tpot_ms is not None for it in neighbour.lately) > 1
 
 
 def _missed(neighbour: Neighbour) -> str:

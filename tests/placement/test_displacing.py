@@ -1,0 +1,81 @@
+"""Who gives way to whom, and what is kept for him who waits."""
+
+import pytest
+
+from control.placement.displacing import Displaces, NobodyGivesWay, Waits, make_way, seek
+from control.placement.fleet import Fleet
+from control.placement.rules import place
+from control.placement.world import Placed, Unplaced
+from tests.placement.cards import a_card, a_holder, a_need, a_node, held
+
+URGENT = {"priority": "interactive", "share": "own", "name": "chat"}
+
+
+def batch(replica_id, start=0, end=80, **fields):
+    return a_holder(replica_id, start, end, priority="batch", **fields)
+
+
+def interactive(gib=30, **fields):
+    return a_need(gib, **(URGENT | fields))
+
+
+def ids(way):
+    return [holder.replica_id for holder in way.replicas]
+
+
+@pytest.mark.parametrize(
+    ("name", "need", "holders", "way"),
+    [
+        ("batch gives way", interactive(), [batch(5)], Displaces),
+        ("standard does not displace", a_need(share="own"), [batch(5)], NobodyGivesWay),
+        ("standard does not give way", interactive(), [a_holder(5, 0, 80)], NobodyGivesWay),
+        ("who ends already is waited for", interactive(), [batch(5, ends=True)], Waits),
+        (
+            "anybody who ends is waited for",
+            interactive(),
+            [a_holder(5, 0, 80, ends=True)],
+            Waits,
+        ),
+        ("too large for the card anyway", interactive(100), [batch(5)], NobodyGivesWay),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_who_gives_way(name, need, holders, way):
+    assert isinstance(make_way(need, Fleet([a_node(held(1, *holders))])), way)
+
+
+def test_nobody_gives_way_where_there_is_room():
+    fleet = Fleet([a_node(held(1, batch(5)), a_card(2))])
+    assert isinstance(seek(interactive(), fleet), Placed)
+
+
+def test_as_few_as_will_do_and_the_youngest_first():
+    fleet = Fleet([a_node(held(1, batch(5, 0, 30), batch(6, 30, 60), batch(7, 60, 78)))])
+    shared = interactive(share="shared", priority="interactive")
+    assert ids(make_way(interactive(20), fleet)) == [7, 6, 5]
+    # On a shared card those of another priority go as well, whatever room there is.
+    assert set(ids(make_way(shared, fleet))) == {5, 6, 7}
+
+
+def test_the_choice_holds_while_those_who_give_way_drain():
+    pair = {"devices": 2}
+    began = a_node(held(1, batch(5, ends=True)), held(2, batch(6)), number=2)
+    other = a_node(held(3, batch(7)), held(4, batch(8)), number=1)
+    way = make_way(interactive(**pair), Fleet([other, began]))
+    assert (way.node, ids(way)) == ("n2", [6])
+    over = a_node(held(1, batch(5, ends=True)), held(2, batch(6, ends=True)), number=2)
+    way = make_way(interactive(**pair), Fleet([other, over]))
+    assert (way.node, way.until) == ("n2", ("d#5", "d#6"))
+
+
+def test_what_is_being_left_is_kept_for_him_who_waits():
+    fleet = Fleet([a_node(held(1, batch(5, 0, 40, ends=True)), held(2, batch(6)))])
+    assert isinstance(seek(interactive(), fleet), Waits)
+    refused = place(a_need(10, priority="batch", share="shared"), fleet)
+    assert isinstance(refused, Unplaced)
+    assert "is kept for chat, which is more urgent" in refused.reasons["n1/card 1"]
+
+
+def test_says_who_would_give_way():
+    way = make_way(interactive(), Fleet([a_node(held(1, batch(5)))]))
+    assert str(way) == "on n1, where d#5 of priority batch would give way"
