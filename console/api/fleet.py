@@ -1,5 +1,6 @@
 """Deployments, routes and nodes over REST."""
 
+from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -7,10 +8,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from console.api.base import Form, Noun, read
+from console.api.placing import PlacingForm, PreviewShape, placing
 from console.api.route_shape import RouteShape
 from console.api.shapes import DeploymentShape, NodeShape
 from console.parts import Rows
-from control.fleet import actions, facts, machines
+from control.fleet import actions, facts, machines, places
 from control.routes import facts as routes
 
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
@@ -41,6 +43,24 @@ class Deployments(Noun):
         """Other bounds for how many replicas are wanted; the reconciler does the rest."""
         actions.scale(name, **read(ScaleForm, request), **self.who())
         return self.retrieve(request, name)
+
+    @extend_schema(parameters=[NAME], request=PlacingForm)
+    @action(detail=True, methods=["post"])
+    def place(self, request: Request, name: str) -> Response:
+        """Where its replicas go from the next launch on, and how urgent they are; whole."""
+        actions.place(name, placing(read(PlacingForm, request)), **self.who())
+        return self.retrieve(request, name)
+
+    @extend_schema(parameters=[NAME], request=PlacingForm, responses=PreviewShape)
+    @action(detail=True, methods=["post"])
+    def preview(self, request: Request, name: str) -> Response:
+        """Where one launch more would go, and who would give way; nothing is changed.
+
+        With an empty body as it is stored, else as if the body were.
+        """
+        wanted = placing(read(PlacingForm, request)) if request.data else None
+        found = places.preview_of(name, wanted, at=timezone.now())
+        return Response(PreviewShape(found).data)
 
     @extend_schema(parameters=[NAME], request=None)
     @action(detail=True, methods=["post"])

@@ -7,7 +7,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
-from control.apply import facts, rules
+from control.apply import facts, places, rules
 from control.apply.parse import read
 from control.apply.plan import Plan, Step, Stored, Verb
 from control.apply.secrets import with_secrets
@@ -55,7 +55,7 @@ def apply(
             if plan.problems:
                 raise BadFile(misfits(service.lines, plan.problems))
             if not carry_out:
-                return Applied(plan)
+                return Applied(places.told(plan, at))
             task = _Task(stored, secrets, {"by": by, "reason": reason, "at": at})
             for step in plan.changes:
                 _carry_out(step, task, service)

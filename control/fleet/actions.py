@@ -9,11 +9,12 @@ from django.db.models import Exists, OuterRef
 
 from control import checks
 from control.fleet import recycle, rules
+from control.fleet.placing import Placing, project_named, put
 from control.fleet.rules import DeploymentWanted
-from control.models import Deployment, Node, Project, Replica, SnapshotPart, Version
+from control.models import Deployment, Node, Replica, SnapshotPart, Version
 from control.models.audit import record
 from control.placement import actions as placement
-from control.placement import wanted as placing
+from control.placement.wanted import PlacementWanted
 from control.states import (
     DEPLOYMENT_MOVES,
     REPLICA_LIVE,
@@ -38,7 +39,7 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         _refuse_other_model(stored, version)
         deployment.version, deployment.node = version, wanted.node
         deployment.bucket = asdict(wanted.bucket) if wanted.bucket else None
-        _placing(deployment, wanted)
+        put(deployment, _placing(wanted), project_named(wanted.project))
         deployment.recycle = recycle.stored(wanted.recycle)
         _count(deployment, wanted.replicas_min, wanted.replicas_max, fresh=not _active(stored))
         deployment.state = DeploymentState.ACTIVE
@@ -69,6 +70,23 @@ def scale(
             deployment.save()
             change = (before, _facts(deployment))
             record("scale deployment", name, by=by, reason=reason, at=at, change=change)
+    return deployment
+
+
+def place(name: str, placing: Placing, *, by: str, reason: str, at: datetime) -> Deployment:
+    """Other words for where its replicas go, from the next launch on."""
+    checks.require(rules.placing_problems(placing))
+    with transaction.atomic():
+        deployment = _deployment(name, DeploymentState.ACTIVE)
+        if deployment.version.is_external and placing.placement != PlacementWanted():
+            raise checks.refuse("placement", "an external engine is not placed: leave it out")
+        before = _facts(deployment)
+        put(deployment, placing, project_named(placing.project))
+        if before != _facts(deployment):
+            deployment.launch_after = at
+            deployment.save()
+            change = (before, _facts(deployment))
+            record("place deployment", name, by=by, reason=reason, at=at, change=change)
     return deployment
 
 
@@ -149,23 +167,8 @@ def _count(deployment: Deployment, least: int, most: int, fresh: bool = False) -
     deployment.replicas_wanted = rules.count_wanted(now, least, most)
 
 
-def _placing(deployment: Deployment, wanted: DeploymentWanted) -> None:
-    deployment.priority, deployment.project = wanted.priority, _project(wanted.project)
-    deployment.placement = placing.named(wanted.placement)
-    deployment.objective = placing.named(wanted.objective) or None
-
-
-def _project(name: str) -> Project | None:
-    if not name:
-        return None
-    tenant, _, project = name.partition("/")
-    found = Project.objects.filter(
-        tenant__name=tenant, name=project, archived_at=None, tenant__archived_at=None
-    )
-    row = found.select_related("tenant").first()
-    if row is None:
-        raise checks.refuse("project", f"there is no project {name!r}")
-    return row
+def _placing(wanted: DeploymentWanted) -> Placing:
+    return Placing(wanted.priority, wanted.project, wanted.placement, wanted.objective)
 
 
 def _active(stored: Deployment | None) -> bool:

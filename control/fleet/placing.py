@@ -1,8 +1,9 @@
-"""What a stored deployment says of its place."""
+"""What a deployment says of its place: stored, asked for, and written."""
 
 from dataclasses import dataclass
 
-from control.models import Deployment
+from control import checks
+from control.models import Deployment, Project
 from control.placement import wanted
 from control.placement.wanted import Objective, PlacementWanted
 
@@ -22,3 +23,23 @@ def placing_of(row: Deployment) -> Placing:
         placement=wanted.placement(row.placement),
         objective=wanted.objective(row.objective),
     )
+
+
+def put(row: Deployment, placing: Placing, project: Project | None) -> None:
+    """Into the row, unsaved."""
+    row.priority, row.project = placing.priority, project
+    row.placement = wanted.named(placing.placement)
+    row.objective = wanted.named(placing.objective) or None
+
+
+def project_named(name: str) -> Project | None:
+    if not name:
+        return None
+    tenant, _, project = name.partition("/")
+    found = Project.objects.filter(
+        tenant__name=tenant, name=project, archived_at=None, tenant__archived_at=None
+    )
+    row = found.select_related("tenant").first()
+    if row is None:
+        raise checks.refuse("project", f"there is no project {name!r}")
+    return row

@@ -39,6 +39,13 @@ def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
         *count_problems(wanted.replicas_min, wanted.replicas_max),
         *(checks.name("node", wanted.node) if wanted.node else []),
         *checks.bucket("bucket", wanted.bucket),
+        *placing_problems(wanted),
+    ]
+
+
+def placing_problems(wanted) -> list[Problem]:
+    """Of a deployment, or of its Placing alone: the same four fields."""
+    return [
         *checks.one_of("priority", wanted.priority, Priority),
         *(_project_problems(wanted.project) if wanted.project else []),
         *placing.problems("placement", wanted.placement),

@@ -112,6 +112,12 @@ def test_an_argument_that_is_not_allowed_is_refused_by_name(arguments, message):
     assert message in str(refusal.value)
 
 
+def test_a_shared_card_has_a_fixed_cache_and_says_what_must_be_free():
+    spec = replace(GPU, kv_cache_bytes=2**30, memory_ratio=0.3)
+    argv = " ".join(build_command(spec, RUNTIME, {}).argv)
+    assert "--kv-cache-memory-bytes 1073741824 --gpu-memory-utilization 0.3000" in argv
+
+
 def test_a_spec_without_a_size_is_refused_because_vllm_would_take_all_memory():
     with pytest.raises(BadSpec, match="neither kv_cache_bytes nor memory_ratio"):
         build_command(replace(CPU, kv_cache_bytes=None), RUNTIME, NODE)
