@@ -31,6 +31,17 @@ def memory_bytes(root: Path = Path("/")) -> tuple[int, int]:
     return total, free
 
 
+def oom_kills(root: Path = Path("/")) -> int | None:
+    """Processes of our control group that the kernel has ended for want of memory, so far."""
+    counts = [
+        count
+        for folder in _own_groups(root)
+        for name in ("memory.events", "memory.oom_control")
+        if (count := _named(folder / name, "oom_kill")) is not None
+    ]
+    return max(counts, default=None)
+
+
 def processor_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -71,6 +82,16 @@ def _number(path: Path) -> int | None:
     except OSError:
         return None
     return int(text) if text.isdecimal() else None  # "max": no limit
+
+
+def _named(path: Path, name: str) -> int | None:
+    """One figure of a file of names and figures."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return None
+    figures = (line.partition(" ")[2] for line in lines if line.partition(" ")[0] == name)
+    return next((int(it) for it in figures if it.isdecimal()), None)
 
 
 def _reclaimable(folder: Path) -> int:

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from control.fleet import engine_http, launch, node_tasks, starts, use
+from control.fleet.endings import Endings
 from control.fleet.health import rules
 from control.fleet.health.rules import (
     Advance,
@@ -59,12 +60,14 @@ class Engines:
         self._logged_at: dict[int, datetime] = {}
         self._warm_ups = WarmUps(look_soon)
         self._use = use.Use()
+        self._endings = Endings()
 
     def keep_only(self, replica_ids: set[int]) -> None:
         """Forget launches that are over."""
         self._reader.keep_only(replica_ids)
         self._warm_ups.keep_only(replica_ids)
         self._use.keep_only(replica_ids)
+        self._endings.keep_only(replica_ids)
         for memory in (self._histories, self._records, self._logged_at):
             for gone in set(memory) - replica_ids:
                 memory.pop(gone, None)
@@ -114,6 +117,7 @@ class Engines:
         if record is None or record.generation != replica.generation:
             return Signs(alive=False, launched=replica.pid is not None)
         self._records[replica.pk] = record
+        self._endings.alive(replica.pk)
         starting = replica.state in REPLICA_BEFORE_READY
         kind = KINDS[replica.version.engine["kind"]]
         return Signs(
@@ -184,10 +188,7 @@ class Engines:
                 self._died(replica, at)
 
     def _died(self, replica: Replica, at: datetime) -> None:
-        record = self._records.get(replica.pk)
-        code = supervisor.exit_code(record) if record else None
-        text = supervisor.log_text(launch.folder_of(replica))
-        cause = KINDS[replica.version.engine["kind"]].read_cause(text, code)
+        cause = self._endings.cause(replica, self._records.get(replica.pk))
         if cause.code == PORT_TAKEN and node_tasks.take_another_port(replica.pk):
             return
         node_tasks.fail(replica, cause.code, cause.detail, retry=cause.retry, at=at)

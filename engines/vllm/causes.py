@@ -29,7 +29,7 @@ _PHASES = (
 _SHARDS = re.compile(r"checkpoint shards:\s+(\d+)% Completed \| (\d+/\d+)")
 _SHARDS_FROM = 60  # to 80
 
-# (code, signature, worth another try?). The first row that matches is the root cause: vLLM's
+# (code, signature, worth another try?). What is found first in the log is the root cause: vLLM's
 # last line ("Engine core initialization failed") and its exit code (0 after a crash) say nothing.
 _CAUSES = (
     ("bad_arguments", r"error: (?:unrecognized arguments|argument ).*", False),
@@ -45,11 +45,18 @@ _CAUSES = (
     ("hardware_unsupported", r"Not enough allowed NUMA nodes.*", False),
     ("context_too_long", r"User-specified max_model_len .* is greater than .*", False),
     ("kv_cache_too_small", r"To serve at least one request with the model's max seq len.*", False),
-    ("memory_short_at_start", r"No available memory for the cache blocks.*", False),
+    # All that it was given went to weights and the largest step: it wants more, not less.
+    ("cache_blocks_short", r"No available memory for the cache blocks.*", False),
     ("device_occupied", r"Free memory on device .* is less than desired.*", True),
     ("device_occupied", r"Available memory on node .* less than requested memory.*", True),
-    ("memory_short_at_start", r"Failed to load model - not enough GPU memory.*", False),
+    ("weights_too_large", r"Failed to load model - not enough GPU memory.*", False),
     ("memory_short_at_start", r"CUDA out of memory occurred when warming up.*", False),
+    (
+        "gpu_lost",
+        r"(?:CUDA error: (?:uncorrectable \w+ error|all CUDA-capable devices are busy"
+        r"|no CUDA-capable device)|GPU is lost|fallen off the bus|NVRM: Xid).*",
+        True,
+    ),
     ("disk_full", r".*No space left on device.*", False),
 )
 _SIGNATURES = tuple((code, re.compile(pattern), retry) for code, pattern, retry in _CAUSES)
@@ -57,6 +64,8 @@ _OUT_OF_MEMORY = re.compile(
     r"torch\.(?:cuda\.)?OutOfMemoryError.*|CUDA out of memory.*"
     r"|DefaultCPUAllocator: can't allocate memory.*|MemoryError.*"
 )
+_LOADS, _LOADED = "Starting to load model", re.compile(r"Loading weights took|Model loading took")
+_FITS = re.compile(r"estimated maximum model length is ([\d,]+)")
 _SERVED = re.compile(rf"{re.escape(READY)}|EngineCore encountered a fatal error")
 _DIED = re.compile(r"(?:Worker proc \S+|EngineCore\S*) died unexpectedly.*|EngineDeadError.*")
 _ANY_ERROR = re.compile(r"\b\w*(?:Error|Exception): .+")
@@ -77,17 +86,34 @@ def read_phase(log: str) -> Phase:
 
 def read_cause(log: str, exit_code: int | None) -> Cause:
     """Why the engine ended. `exit_code` is None when the process was nobody's child."""
-    for code, signature, retry in _SIGNATURES:
-        if found := signature.search(log):
-            return Cause(code, _detail(found.group()), retry)
-    if found := _OUT_OF_MEMORY.search(log):
-        # The same start would fail the same way; under load a restart with less of it helps.
-        served = bool(_SERVED.search(log))
-        code = "memory_short_while_serving" if served else "memory_short_at_start"
-        return Cause(code, _detail(found.group()), retry=served)
-    if found := _DIED.search(log):
-        return Cause("worker_died", _detail(found.group()), retry=True)
+    found = [
+        (match.start(), Cause(code, _detail(match.group()), retry))
+        for code, signature, retry in _SIGNATURES
+        if (match := signature.search(log))
+    ]
+    if match := _OUT_OF_MEMORY.search(log):
+        found.append((match.start(), _out_of_memory(log, match)))
+    if found:
+        return min(found, key=lambda one: one[0])[1]
+    if match := _DIED.search(log):
+        return Cause("worker_died", _detail(match.group()), retry=True)
     return _unknown(log, exit_code)
+
+
+def context_that_fits(detail: str) -> int | None:
+    """Tokens of context that a KV cache found too small would hold, as vLLM estimates it."""
+    found = _FITS.search(detail)
+    return int(found.group(1).replace(",", "")) if found else None
+
+
+def _out_of_memory(log: str, match: re.Match) -> Cause:
+    """The same start would fail the same way; under load a restart with less of it helps."""
+    before = log[: match.start()]
+    if _SERVED.search(log):
+        return Cause("memory_short_while_serving", _detail(match.group()), retry=True)
+    loads = _LOADS in before and not _LOADED.search(before)
+    code = "weights_too_large" if loads else "memory_short_at_start"
+    return Cause(code, _detail(match.group()), retry=False)
 
 
 def _read_shards(log: str) -> list[Phase]:

@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from engines.spec import Phase
-from engines.vllm.causes import DETAIL_CHARACTERS_MAX, read_cause, read_phase
+from engines.vllm.causes import (
+    DETAIL_CHARACTERS_MAX,
+    context_that_fits,
+    read_cause,
+    read_phase,
+)
 
 LOG = (Path(__file__).parent / "data" / "vllm-0.32-start.log").read_text()
 LAST_LINE = "RuntimeError: Engine core initialization failed. See root cause above."
@@ -103,6 +108,46 @@ def test_a_tail_that_begins_late_still_tells_the_phase():
             "worker_died",
             True,
         ),
+        (
+            "No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+            1,
+            "cache_blocks_short",
+            False,
+        ),
+        (
+            "Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization",
+            1,
+            "weights_too_large",
+            False,
+        ),
+        (
+            log_until("to load model") + "\nDefaultCPUAllocator: can't allocate memory: you tried",
+            1,
+            "weights_too_large",
+            False,
+        ),
+        (
+            log_until("0.01 seconds") + "\ntorch.OutOfMemoryError: CUDA out of memory.",
+            1,
+            "memory_short_at_start",
+            False,
+        ),
+        (
+            "CUDA out of memory occurred when warming up sampler with 1024 dummy requests",
+            1,
+            "memory_short_at_start",
+            False,
+        ),
+        ("Cannot find the config file for awq", 1, "quantization_unsupported", False),
+        (
+            "Available memory on node 0 (16.73/23.54 GiB) on startup is less than requested memory"
+            " for kv (100.0 GiB)",
+            1,
+            "device_occupied",
+            True,
+        ),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", 0, "gpu_lost", True),
+        ("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", 0, "gpu_lost", True),
         ("OSError: [Errno 28] No space left on device", 1, "disk_full", False),
         ("KeyError: 'x'", 1, "crashed", True),
         (LOG, -9, "killed", True),
@@ -115,6 +160,27 @@ def test_the_root_cause_is_named_before_the_last_line(log, exit_code, code, retr
         f"{log}\n{LAST_LINE}" if code not in ("killed", "exited") else log, exit_code
     )
     assert (cause.code, cause.retry) == (code, retry)
+
+
+def test_the_first_error_counts_not_those_that_follow_from_it():
+    log = (
+        "(Worker pid=9) ERROR 11-29 17:41:31 [w.py:1] torch.OutOfMemoryError: CUDA out of memory.\n"
+        "(EngineCore pid=8) ERROR 11-29 17:41:32 [c.py:2] OSError: [Errno 98] Address already in"
+        f" use\n{LAST_LINE}"
+    )
+    assert read_cause(log, 1).code == "memory_short_at_start"
+
+
+@pytest.mark.parametrize(
+    ("detail", "tokens"),
+    [
+        ("(0.01 GiB). … the estimated maximum model length is 384. Try increasing", 384),
+        ("the estimated maximum model length is 12,288.", 12288),
+        ("To serve at least one request with the model's max seq len (512)", None),
+    ],
+)
+def test_the_context_that_would_fit_is_read_from_its_words(detail, tokens):
+    assert context_that_fits(detail) == tokens
 
 
 def test_the_detail_is_the_engines_own_words_without_its_prefix_and_within_a_limit():
