@@ -1,10 +1,9 @@
 """Why an engine ended: what its log says, and what the kernel did to it."""
 
-from control.fleet import launch
 from control.models import Replica
-from engines import host, supervisor
+from engines import host
 from engines.kinds import KINDS
-from engines.spec import Cause, EngineRecord
+from engines.spec import Cause
 
 HOST_MEMORY = "host_memory_exhausted"
 # Ends that a kernel short of memory brings about: it kills, and the engine cannot say why.
@@ -23,10 +22,8 @@ class Endings:
     def keep_only(self, replica_ids: set[int]) -> None:
         self._kills = {pk: count for pk, count in self._kills.items() if pk in replica_ids}
 
-    def cause(self, replica: Replica, record: EngineRecord | None) -> Cause:
-        code = supervisor.exit_code(record) if record else None
-        text = supervisor.log_text(launch.folder_of(replica))
-        said = KINDS[replica.version.engine["kind"]].read_cause(text, code)
+    def cause(self, replica: Replica, log: str, exit_code: int | None) -> Cause:
+        said = KINDS[replica.version.engine["kind"]].read_cause(log, exit_code)
         return with_kills(said, self._kills.get(replica.pk), host.oom_kills())
 
 

@@ -188,7 +188,9 @@ class Engines:
                 self._died(replica, at)
 
     def _died(self, replica: Replica, at: datetime) -> None:
-        cause = self._endings.cause(replica, self._records.get(replica.pk))
+        record = self._records.get(replica.pk)
+        code = supervisor.exit_code(record) if record else None
+        cause = self._endings.cause(replica, supervisor.log_text(launch.folder_of(replica)), code)
         if cause.code == PORT_TAKEN and node_tasks.take_another_port(replica.pk):
             return
         node_tasks.fail(replica, cause.code, cause.detail, retry=cause.retry, at=at)
