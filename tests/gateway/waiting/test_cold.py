@@ -90,7 +90,7 @@ async def test_a02_who_waits_in_vain_reads_why_and_when_to_come_again(
         ({"hindrance": "given_up", "cause": "oom_at_start"}, "oom_at_start", 30),
         ({"hindrance": "unplaced"}, "No machine has room", 30),
         ({"hindrance": "back_off", "cause": "crashed", "in": 320}, "crashed", 60),
-        ({"hindrance": "back_off", "cause": "crashed", "in": 58}, "again in 58 s", 58),
+        ({"hindrance": "back_off", "cause": "crashed", "in": 58}, "is tried again in", 58),
     ],
 )
 async def test_a02_a_start_that_failed_is_told_at_once_to_all_who_wait_for_it(
@@ -98,15 +98,15 @@ async def test_a02_a_start_that_failed_is_told_at_once_to_all_who_wait_for_it(
 ):
     """Case (c): all get 503 with the reason, those held and those that come."""
     async with cold(tmp_path) as place:
-        place.know(route(cold_start_seconds=56))
+        place.know(route(cold_start_seconds=20))
         held = [await waits(place, str(n), stream=stream) for n in range(3)]
         failed = hindered(place, **info)
-        place.know(route(cold_start_seconds=56), deployments=[failed])
+        place.know(route(cold_start_seconds=20), deployments=[failed])
         late = await place.post(chat("late", stream=stream))
         for answer in (*await asyncio.gather(*held), late):
             assert (answer.status, answer.error["code"]) == (503, "model_loading")
             assert reason in answer.error["message"]
-            assert retry_after - 2 <= int(answer.headers["retry-after"]) <= retry_after
+            assert retry_after / 2 <= int(answer.headers["retry-after"]) <= retry_after
         assert len(place.shared.waiting) == 0
         assert place.refusals() == {"model_loading": 4}
         assert place.opens() == []
