@@ -11,7 +11,7 @@ from console.charts import CHARTS
 from control.catalog import facts as catalog
 from control.catalog import fitting
 from control.fleet import facts as fleet
-from control.fleet import machines
+from control.fleet.nodes import facts as machines
 from control.routes import facts as routes
 from control.states import NodeState, ReplicaState
 from control.telemetry import store
@@ -103,6 +103,19 @@ def nodes(at: datetime, _: str = "") -> dict:
     return {"now": at, "nodes": found, "utilisation": _utilisation(uuids)}
 
 
+def node(at: datetime, name: str) -> dict:
+    found = machines.node(name)
+    devices = found.devices if found else ()
+    names = {device.uuid: f"{device.index} {device.name}" for device in devices}
+    links = [
+        {"one": names[device.uuid], "other": names.get(link.uuid, link.uuid), "kind": link.kind}
+        for device in devices
+        for link in device.links
+        if device.uuid < link.uuid
+    ]
+    return {"now": at, "node": found, "links": links, "utilisation": _utilisation(list(names))}
+
+
 def models(at: datetime) -> dict:
     return {"now": at, "models": catalog.models(), "routes": routes.routes(archived=True)}
 
@@ -124,6 +137,7 @@ PARTS: dict[str, Callable[[datetime, str], dict]] = {
     "deployment": deployment,
     "replica": replica,
     "nodes": nodes,
+    "node": node,
 }
 
 

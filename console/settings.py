@@ -1,11 +1,9 @@
 """Every setting of the platform; with the entry points, the only reader of the environment."""
 
-import fcntl
 import hashlib
 import hmac
 import json
 import os
-import secrets
 import socket
 import sys
 from pathlib import Path
@@ -17,6 +15,7 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from control.management.local.secret import own_secret
 from control.telemetry import logs
 
 VERSION = "0.1.0"
@@ -66,38 +65,6 @@ def _folder(name: str, default: Path) -> Path:
     return path
 
 
-def _secret(home: Path) -> bytes:
-    """WEIR_SECRET, or one made once in the home (0600); every host of a platform has the same."""
-    if given := os.environ.get("WEIR_SECRET"):
-        return given.encode()
-    path = home / "secret"
-    try:
-        if not path.exists():
-            home.mkdir(parents=True, exist_ok=True)
-            _make_secret(home, path)
-        return path.read_bytes()
-    except OSError as error:
-        sys.exit(
-            f"cannot use {home}: {error.filename}: {error.strerror}; choose another WEIR_HOME, "
-            "or be the account that Weir runs as"
-        )
-
-
-def _make_secret(home: Path, path: Path) -> None:
-    """Several processes may be first at once: one makes it, and none ever reads half of it."""
-    lock = os.open(home, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            making = path.with_suffix(".making")
-            making.unlink(missing_ok=True)
-            making.touch(mode=0o600)
-            making.write_text(secrets.token_urlsafe(48))
-            making.rename(path)
-    finally:
-        os.close(lock)
-
-
 def _connections(home: Path) -> dict:
     """What `weir up` wrote about the servers it runs (0600); nothing of one that was killed."""
     try:
@@ -133,7 +100,7 @@ def _database(url: str) -> dict:
 # --- where this instance lives -------------------------------------------------------------
 
 WEIR_HOME = _folder("WEIR_HOME", BASE_DIR / ".weir")
-WEIR_SECRET = _secret(WEIR_HOME)
+WEIR_SECRET = own_secret(WEIR_HOME, os.environ.get("WEIR_SECRET", ""))
 WEIR_CONNECTIONS = _connections(WEIR_HOME)
 WEIR_BIND = os.environ.get("WEIR_BIND") or WEIR_CONNECTIONS.get("bind", "127.0.0.1")
 WEIR_CONSOLE_PORT = _port("WEIR_CONSOLE_PORT", WEIR_CONNECTIONS.get("console_port", 7800))
@@ -161,6 +128,13 @@ WEIR_ENGINE_PORTS = range(18000, 20000)
 WEIR_NODE_ENVIRONMENT = {**os.environ, "WEIR_HOME": str(WEIR_HOME)}
 # How long a draining replica may finish its calls before it is stopped.
 WEIR_DRAIN_SECONDS = _number("WEIR_DRAIN_SECONDS", 120, float)
+# Where a cloud says that it takes this host back: a file, or a URL that is asked each 5 s with
+# WEIR_LEAVING_HEADER ("Metadata-Flavor: Google"). If it names no instant, so many seconds are left.
+WEIR_LEAVING_NOTICE = os.environ.get("WEIR_LEAVING_NOTICE", "")
+WEIR_LEAVING_HEADER = os.environ.get("WEIR_LEAVING_HEADER", "")
+WEIR_LEAVING_SECONDS = _number("WEIR_LEAVING_SECONDS", 120, float)
+# When nodes count as silent and launches as stuck: those of reconcile/world.Policy that differ.
+WEIR_RECONCILE = _object("WEIR_RECONCILE")
 # A busy engine that makes no token for so long hangs: no more calls; twice as long: replaced.
 WEIR_HANG_SECONDS = _number("WEIR_HANG_SECONDS", 60, float)
 # Calls at once to an external engine whose version does not say how many (memory: calls).

@@ -27,13 +27,17 @@ class Reader:
     _initialised: bool = False
     _cpu_read_before: bool = False
     _hanging: threading.Thread | None = None
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
-    def read(self) -> list[GpuReading]:
-        """One reading a device, within `wait_seconds` even if the driver hangs."""
+    def read(self, *, xids: bool = True) -> list[GpuReading]:
+        """One reading a device, within `wait_seconds` even if the driver hangs.
+
+        The driver tells each critical error once: who does not keep it leaves it to the next.
+        """
         if self._hanging and self._hanging.is_alive():
             return self._stale("NVML has not answered since an earlier reading")
         result: list[list[GpuReading]] = []
-        thread = threading.Thread(target=lambda: result.append(self._read()), daemon=True)
+        thread = threading.Thread(target=lambda: result.append(self._read(xids)), daemon=True)
         thread.start()
         thread.join(self.wait_seconds)
         if result:
@@ -41,14 +45,18 @@ class Reader:
         self._hanging = thread
         return self._stale(f"NVML did not answer within {self.wait_seconds:g} s")
 
-    def _read(self) -> list[GpuReading]:
+    def _read(self, xids: bool) -> list[GpuReading]:
+        with self._one_at_a_time:
+            return self._read_all(xids)
+
+    def _read_all(self, xids: bool) -> list[GpuReading]:
         try:
             if not self._initialised:
                 self._begin()
             count = pynvml.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
             return self._without_driver(error)
-        readings, broken = self._read_cards(count)
+        readings, broken = self._read_cards(count, xids)
         if not readings and not broken:
             return [self._read_cpu()]
         self._remember(readings)
@@ -59,7 +67,7 @@ class Reader:
         self._initialised = True
         self._driver = nvml.value(pynvml.nvmlSystemGetDriverVersion) or ""
 
-    def _read_cards(self, count: int) -> tuple[list[GpuReading], list[GpuReading]]:
+    def _read_cards(self, count: int, xids: bool) -> tuple[list[GpuReading], list[GpuReading]]:
         """One lost card says so and hides no other."""
         readings: list[GpuReading] = []
         errors: dict[int, pynvml.NVMLError] = {}
@@ -68,15 +76,15 @@ class Reader:
                 readings += self._cards.read(index)
             except pynvml.NVMLError as error:
                 errors[index] = error
-        readings = self._joined(readings)
+        readings = self._joined(readings, xids)
         broken: list[GpuReading] = []
         for index, error in errors.items():
             broken += self._broken(index, error, {one.uuid for one in [*readings, *broken]})
         return readings, broken
 
-    def _joined(self, readings: list[GpuReading]) -> list[GpuReading]:
+    def _joined(self, readings: list[GpuReading], xids: bool) -> list[GpuReading]:
         """With what is told of all cards at once: their links, and their critical errors."""
-        told = self._events.told(self._cards)
+        told = self._events.told(self._cards) if xids else {}
         if told or self._links.keys() != self._cards.handles.keys():
             self._links = topology.links(self._cards.handles)
         return [
@@ -147,5 +155,5 @@ class Reader:
 _reader = Reader()
 
 
-def read() -> list[GpuReading]:
-    return _reader.read()
+def read(*, xids: bool = False) -> list[GpuReading]:
+    return _reader.read(xids=xids)

@@ -1,4 +1,4 @@
-"""Deployments, routes and nodes over REST."""
+"""Deployments and routes over REST."""
 
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -10,9 +10,9 @@ from rest_framework.response import Response
 from console.api.base import Form, Noun, read
 from console.api.placing import PlacingForm, PreviewShape, placing
 from console.api.route_shape import RouteShape
-from console.api.shapes import DeploymentShape, NodeShape
+from console.api.shapes import DeploymentShape
 from console.parts import Rows
-from control.fleet import actions, facts, machines, places
+from control.fleet import actions, facts, places
 from control.routes import facts as routes
 
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
@@ -21,10 +21,6 @@ NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 class ScaleForm(Form):
     replicas_min = serializers.IntegerField()
     replicas_max = serializers.IntegerField()
-
-
-class CordonForm(Form):
-    cordoned = serializers.BooleanField()
 
 
 class Deployments(Noun):
@@ -75,24 +71,3 @@ class Routes(Noun):
 
     def rows(self) -> list:
         return routes.routes()
-
-
-class Nodes(Noun):
-    serializer_class = NodeShape
-
-    def rows(self) -> list:
-        return machines.nodes()
-
-    @extend_schema(parameters=[NAME], request=CordonForm)
-    @action(detail=True, methods=["post"])
-    def cordon(self, request: Request, name: str) -> Response:
-        """Keep new replicas off the node, or let them on it again."""
-        actions.cordon(name, read(CordonForm, request)["cordoned"], **self.who())
-        [node] = [node for node in machines.nodes() if node.name == name]
-        return Response(self.get_serializer(node).data)
-
-    @extend_schema(parameters=[NAME])
-    def destroy(self, request: Request, name: str) -> Response:
-        """Strike off a node that will not return: what was booked on it is free again."""
-        actions.remove_node(name, **self.who())
-        return Response(status=204)

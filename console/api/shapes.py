@@ -148,6 +148,11 @@ class DeploymentShape(serializers.Serializer):
     replicas = ReplicaShape(many=True)
 
 
+class LinkShape(serializers.Serializer):
+    uuid = serializers.CharField(help_text="Of the other device")
+    kind = serializers.CharField(help_text="nvlink, or the way over PCIe")
+
+
 class DeviceShape(serializers.Serializer):
     uuid = serializers.CharField()
     index = serializers.IntegerField()
@@ -159,13 +164,37 @@ class DeviceShape(serializers.Serializer):
     booked_bytes = serializers.IntegerField()
     read_at = serializers.DateTimeField(allow_null=True)
     error = serializers.CharField()
+    lost = serializers.BooleanField()
+    foreign_pids = serializers.ListField(child=serializers.IntegerField())
+    parent_uuid = serializers.CharField(help_text="The card that a MIG slice is part of")
+    links = LinkShape(many=True)
+    compute_capability = serializers.CharField()
+    utilisation_ratio = serializers.FloatField(allow_null=True)
+    power_watts = serializers.FloatField(allow_null=True)
+    energy_joules = serializers.FloatField(allow_null=True)
+    temperature_celsius = serializers.FloatField(allow_null=True)
+    ecc_corrected = serializers.IntegerField(allow_null=True)
+    ecc_uncorrected = serializers.IntegerField(allow_null=True)
+    xid_errors = serializers.IntegerField()
+    xid_last = serializers.IntegerField(allow_null=True)
+    xid_at = serializers.DateTimeField(allow_null=True)
+    quarantined_at = serializers.DateTimeField(allow_null=True)
+    quarantine_reason = serializers.CharField()
 
 
 class NodeShape(serializers.Serializer):
     name = serializers.CharField()
     address = serializers.CharField()
     state = serializers.CharField()
+    standing = serializers.CharField(help_text="cordoned, draining, leaving, drained, or nothing")
+    pool = serializers.CharField()
+    labels = Named(child=serializers.CharField())
+    driver = serializers.CharField()
     cordoned = serializers.BooleanField()
+    draining = serializers.BooleanField()
+    drained = serializers.BooleanField()
+    leaving_by = serializers.DateTimeField(allow_null=True)
+    leaving_reason = serializers.CharField()
     note = serializers.CharField()
     heartbeat_at = serializers.DateTimeField(allow_null=True)
     joined_at = serializers.DateTimeField()

@@ -5,8 +5,9 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
 from console.api.base import OperatorsOnly
-from console.api.fleet import Deployments, Nodes, Routes
+from console.api.fleet import Deployments, Routes
 from console.api.models import Models
+from console.api.nodes import Nodes
 from console.api.tenancy import Keys, Tenants
 from console.api.usage import Usage
 

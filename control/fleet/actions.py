@@ -11,18 +11,14 @@ from control import checks
 from control.fleet import recycle, rules
 from control.fleet.placing import Placing, project_named, put
 from control.fleet.rules import DeploymentWanted
-from control.models import Deployment, Node, Replica, SnapshotPart, Version
+from control.models import Deployment, Replica, SnapshotPart, Version
 from control.models.audit import record
-from control.placement import actions as placement
 from control.placement.wanted import PlacementWanted
 from control.states import (
     DEPLOYMENT_MOVES,
     REPLICA_LIVE,
-    REPLICA_MOVES,
     DeploymentState,
-    NodeState,
     Part,
-    ReplicaState,
 )
 
 
@@ -126,41 +122,6 @@ def archive_drained(*, by: str, reason: str, at: datetime) -> list[str]:
     return archived
 
 
-def cordon(node: str, value: bool, *, by: str, reason: str, at: datetime) -> None:
-    """Keep new replicas off a node, or let them on it again; what runs there goes on."""
-    with transaction.atomic():
-        found = _node(node)
-        if found.cordoned == value:
-            return
-        Node.objects.filter(pk=found.pk).update(cordoned=value)
-        verb = "cordon node" if value else "uncordon node"
-        record(verb, node, by=by, reason=reason, at=at)
-
-
-def remove_node(node: str, *, by: str, reason: str, at: datetime) -> None:
-    """Strike off a node that will not return: what was booked on it is free again.
-
-    Refused while it answers and runs something: its engines would go on unseen.
-    """
-    with transaction.atomic():
-        found = _node(node)
-        live = Replica.objects.filter(node=found, state__in=REPLICA_LIVE).order_by("pk")
-        if found.state == NodeState.READY and live.exists():
-            what = f"{node!r} answers and runs {live.count()} replica(s): cordon and drain it first"
-            raise checks.refuse("node", what)
-        for replica in live:
-            _give_up(replica, by=by, reason=f"node {node} was removed: {reason}", at=at)
-        placement.release_node(found, at=at)
-        found.move(NodeState.REMOVED, reason=reason, at=at)
-        record("remove node", node, by=by, reason=reason, at=at)
-
-
-def _give_up(replica: Replica, *, by: str, reason: str, at: datetime) -> None:
-    if ReplicaState.STOPPED not in REPLICA_MOVES[ReplicaState(replica.state)]:
-        replica.move(ReplicaState.LOST, reason=reason, by=by, at=at)
-    replica.move(ReplicaState.STOPPED, reason=reason, by=by, at=at)
-
-
 def _count(deployment: Deployment, least: int, most: int, fresh: bool = False) -> None:
     now = None if fresh else deployment.replicas_wanted
     deployment.replicas_min, deployment.replicas_max = least, most
@@ -206,14 +167,6 @@ def _deployment(name: str, *states: DeploymentState) -> Deployment:
         kinds = " or ".join(str(state) for state in states)
         raise checks.unknown("deployment", f"there is no {kinds} deployment {name!r}")
     return deployment
-
-
-def _node(name: str) -> Node:
-    found = Node.objects.select_for_update().filter(name=name)
-    node = found.exclude(state=NodeState.REMOVED).first()
-    if node is None:
-        raise checks.unknown("node", f"there is no node {name!r}")
-    return node
 
 
 def _facts(deployment: Deployment) -> dict:

@@ -1,32 +1,84 @@
 """A node's devices as the database knows them: readings in, foreign memory told apart."""
 
 from collections.abc import Iterable
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
 
 import psutil
+from django.db.models import F
 
 from control.models import Device, Node
 from control.telemetry.messages import DeviceSample
 from engines.spec import GpuReading
 
 GONE = "is no longer reported by the driver"
+PLACEHOLDER = "gpu-at-"  # of a card that has never told its uuid
+SLICED = "is split into MIG slices, which are devices of their own"
+FOREIGN_PIDS_MAX = 64
+# Rows are what decisions are made by: written when something moved, else now and then, so that
+# eight cards cost a node next to nothing. Charts have their own way.
+WRITTEN_EVERY = timedelta(seconds=5)
+MOVED_BYTES = 64 * 1024**2
+_WRITTEN = (
+    *("node", "index", "kind", "name", "memory_total_bytes", "memory_free_bytes"),
+    *("foreign_bytes", "foreign_pids", "read_at", "error", "lost", "parent_uuid", "links"),
+    *("compute_capability", "utilisation_ratio", "power_watts", "energy_joules"),
+    *("temperature_celsius", "ecc_corrected", "ecc_uncorrected"),
+)
 
 
 def named(readings: Iterable[GpuReading], node: Node) -> list[GpuReading]:
-    """A host's RAM is a device of its node: two nodes on one host are two devices."""
+    """A host's RAM is a device of its node: two nodes on one host are two devices.
+
+    So is a card that has never told its uuid: its place is all that is known of it.
+    """
     return [
-        replace(reading, uuid=f"cpu-{node.name}") if reading.kind == "cpu" else reading
+        replace(reading, uuid=f"{reading.uuid}@{node.name}")
+        if _is_placeholder(reading)
+        else replace(reading, uuid=f"cpu-{node.name}")
+        if reading.kind == "cpu"
+        else reading
         for reading in readings
     ]
 
 
-def record(node: Node, readings: list[GpuReading], ours: dict[str, int], at: datetime) -> None:
-    """`ours`: bytes that processes of our engines use, by device."""
+class Recorder:
+    """Writes readings down; remembers what it wrote, and may forget it at any time."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._last: dict[str, tuple] = {}
+        self._written_at: datetime | None = None
+
+    def record(self, readings: list[GpuReading], our_pids: set[int], at: datetime) -> bool:
+        """False: nothing has moved since the last time, a moment ago."""
+        ours = used_by(readings, our_pids)
+        marks = {one.uuid: _mark(one, ours.get(one.uuid, 0)) for one in readings}
+        due = self._written_at is None or at - self._written_at >= WRITTEN_EVERY
+        if not due and marks == self._last and not any(one.xids for one in readings):
+            return False
+        record(self._node, readings, our_pids, at)
+        self._last, self._written_at = marks, at
+        return True
+
+
+def record(node: Node, readings: list[GpuReading], our_pids: set[int], at: datetime) -> None:
+    ours = used_by(readings, our_pids)
+    good = [one for one in readings if not one.error]
+    Device.objects.bulk_create(
+        [_row(node, one, ours.get(one.uuid, 0), our_pids, at) for one in good],
+        update_conflicts=True,
+        unique_fields=["uuid"],
+        update_fields=_WRITTEN,
+    )
     for reading in readings:
-        _record(node, reading, ours.get(reading.uuid, 0), at)
-    seen = [reading.uuid for reading in readings]
-    Device.objects.filter(node=node).exclude(uuid__in=seen).exclude(error=GONE).update(error=GONE)
+        if reading.error:
+            _keep(node, reading)
+        if reading.xids:
+            _count(reading, at)
+    _mark_absent(node, readings)
+    if driver := next((one.driver for one in readings if one.driver), ""):
+        Node.objects.filter(pk=node.pk).exclude(driver=driver).update(driver=driver)
 
 
 def samples(node: Node, readings: list[GpuReading], at: datetime) -> list[DeviceSample]:
@@ -54,7 +106,7 @@ def used_by(readings: list[GpuReading], pids: set[int]) -> dict[str, int]:
         if reading.kind == "cpu":
             used[reading.uuid] = private_bytes(pids)
         else:
-            used[reading.uuid] = sum(size or 0 for pid, size in reading.processes if pid in pids)
+            used[reading.uuid] = _used_of_card(reading, pids)
     return used
 
 
@@ -83,25 +135,96 @@ def bytes_by_process(readings: list[GpuReading]) -> dict[int, int]:
     return held
 
 
-def _record(node: Node, reading: GpuReading, ours_bytes: int, at: datetime) -> None:
-    if reading.error:
-        # The last inventory stays, as stale: nothing new is placed, running engines go on.
-        Device.objects.filter(uuid=reading.uuid).update(error=reading.error)
-        return
-    Device.objects.update_or_create(
-        uuid=reading.uuid,
-        defaults={
-            "node": node,
-            "index": reading.index,
-            "kind": reading.kind,
-            "name": reading.name,
-            "memory_total_bytes": reading.memory_total_bytes,
-            "memory_free_bytes": reading.memory_free_bytes,
-            "foreign_bytes": max(0, (_used_bytes(reading) or 0) - ours_bytes),
-            "read_at": at,
-            "error": "",
-        },
+def foreign_pids(reading: GpuReading, pids: set[int]) -> list[int]:
+    """Processes on a card that are not these, as many as are shown."""
+    return sorted(pid for pid, _ in reading.processes if pid not in pids)[:FOREIGN_PIDS_MAX]
+
+
+def _used_of_card(reading: GpuReading, pids: set[int]) -> int:
+    """A driver that does not say how much ours hold: all that the others do not."""
+    ours = [size for pid, size in reading.processes if pid in pids]
+    if None not in ours:
+        return sum(ours)
+    others = sum(size or 0 for pid, size in reading.processes if pid not in pids)
+    return max(0, (_used_bytes(reading) or 0) - others)
+
+
+def _row(node: Node, one: GpuReading, ours_bytes: int, pids: set[int], at: datetime) -> Device:
+    return Device(
+        node=node,
+        uuid=one.uuid,
+        index=one.index,
+        kind=one.kind,
+        name=one.name,
+        memory_total_bytes=one.memory_total_bytes,
+        memory_free_bytes=one.memory_free_bytes,
+        foreign_bytes=max(0, (_used_bytes(one) or 0) - ours_bytes),
+        foreign_pids=foreign_pids(one, pids),
+        read_at=at,
+        parent_uuid=one.parent_uuid,
+        links=[asdict(link) for link in one.links],
+        compute_capability=one.compute_capability,
+        utilisation_ratio=one.utilisation_ratio,
+        power_watts=one.power_watts,
+        energy_joules=one.energy_joules,
+        temperature_celsius=one.temperature_celsius,
+        ecc_corrected=one.ecc_corrected,
+        ecc_uncorrected=one.ecc_uncorrected,
     )
+
+
+def _keep(node: Node, reading: GpuReading) -> None:
+    """The last inventory stays, as stale: nothing new is placed, running engines go on."""
+    said = {"error": reading.error, "lost": reading.lost}
+    if Device.objects.filter(uuid=reading.uuid).update(**said):
+        return
+    if _is_placeholder(reading):
+        # Perhaps it told its uuid before this worker started: then it is the card of that place.
+        before = Device.objects.filter(node=node, index=reading.index, kind="gpu").order_by("-pk")
+        if known := before.first():
+            Device.objects.filter(pk=known.pk).update(**said)
+            return
+    Device.objects.create(
+        node=node,
+        uuid=reading.uuid,
+        index=reading.index,
+        kind=reading.kind,
+        name=reading.name,
+        memory_total_bytes=reading.memory_total_bytes,
+        **said,
+    )
+
+
+def _count(reading: GpuReading, at: datetime) -> None:
+    Device.objects.filter(uuid=reading.uuid).update(
+        xid_errors=F("xid_errors") + len(reading.xids), xid_last=reading.xids[-1], xid_at=at
+    )
+
+
+def _mark_absent(node: Node, readings: list[GpuReading]) -> None:
+    """What was read before and is not there now, each with why."""
+    seen = [one.uuid for one in readings]
+    unnamed = {one.index for one in readings if _is_placeholder(one)}
+    absent = Device.objects.filter(node=node).exclude(uuid__in=seen).exclude(index__in=unnamed)
+    named_now = absent.filter(uuid__startswith=PLACEHOLDER)
+    named_now.delete()  # it told its uuid at last
+    sliced = [one.parent_uuid for one in readings if one.parent_uuid]
+    absent.filter(uuid__in=sliced).exclude(error=SLICED).update(error=SLICED, lost=False)
+    absent.exclude(uuid__in=sliced).exclude(error=GONE).update(error=GONE)
+
+
+def _mark(reading: GpuReading, ours_bytes: int) -> tuple:
+    """What must be known at once when it moves."""
+    used = _used_bytes(reading) or 0
+    return (
+        *(reading.index, reading.error, reading.lost, reading.parent_uuid, reading.links),
+        *(reading.memory_total_bytes, used // MOVED_BYTES, ours_bytes // MOVED_BYTES),
+        *(tuple(pid for pid, _ in reading.processes), reading.ecc_uncorrected),
+    )
+
+
+def _is_placeholder(reading: GpuReading) -> bool:
+    return reading.uuid.startswith(PLACEHOLDER)
 
 
 def _used_bytes(reading: GpuReading) -> int | None:

@@ -2,11 +2,13 @@
 
 import fcntl
 import logging
+from datetime import datetime
 from typing import IO
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from control.models import Node
 from control.states import NodeState
@@ -26,6 +28,7 @@ def identity() -> str:
 
 def join(name: str) -> Node:
     """Take the name, or the place one had before; raise NameTaken if it is another's."""
+    at = timezone.now()
     with transaction.atomic():
         node, made = Node.objects.select_for_update().get_or_create(
             name=name, defaults={"identity": identity(), "address": settings.WEIR_NODE_ADDRESS}
@@ -37,12 +40,30 @@ def join(name: str) -> Node:
             )
         rows = Node.objects.filter(pk=node.pk)
         rows.update(
-            identity=identity(), address=settings.WEIR_NODE_ADDRESS, heartbeat_at=Now(), note=""
+            identity=identity(),
+            address=settings.WEIR_NODE_ADDRESS,
+            heartbeat_at=Now(),
+            note="",
+            **_anew(node, at),
         )
         if node.state != NodeState.READY:
             node.move(NodeState.READY, reason="it has joined again", at=Now())
     node.refresh_from_db()
     return node
+
+
+def _anew(node: Node, at: datetime) -> dict:
+    """A host that was struck off, or left as it was said to, and is here again: it takes all."""
+    left = node.leaving_by is not None and node.leaving_by <= at
+    if not left and node.state != NodeState.REMOVED:
+        return {}
+    return {
+        "cordoned": False,
+        "draining": False,
+        "leaving_by": None,
+        "leaving_since": None,
+        "leaving_reason": "",
+    }
 
 
 def heartbeat(node: Node) -> bool:

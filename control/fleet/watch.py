@@ -13,18 +13,21 @@ from django.utils import timezone
 
 from control.fleet import devices, launch, looks, node_tasks, starts
 from control.fleet import node as nodes
+from control.fleet.nodes import notices
 from control.metering import usage_time
 from control.models import Node, Replica
 from control.states import REPLICA_FINAL, REPLICA_LIVE, ReplicaState, ReservationState
 from control.telemetry.outages import DATABASE_AWAY, Outage
 from control.telemetry.publish import Publisher
 from engines import gpu, orphans, supervisor
+from engines.spec import GpuReading
 
 BEAT_SECONDS = 1.0
 LOOKS_AT_ONCE = 6
 LOOK_SECONDS_MAX = 8.0
 ORPHANS_EVERY_BEATS = 30
 PEAKS_EVERY_BEATS = 15
+NOTICE_EVERY_BEATS = 5
 FOLDERS_KEPT = timedelta(hours=24)
 
 log = logging.getLogger(__name__)
@@ -36,6 +39,8 @@ class Watch:
     def __init__(self, node: Node) -> None:
         self.node = node
         self._publisher = Publisher()
+        self._devices = devices.Recorder(node)
+        self._readings: list[GpuReading] = []
         self._engines = looks.Engines(self._publisher, self._look_soon)
         self._use = usage_time.UseMeter()
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
@@ -83,6 +88,8 @@ class Watch:
             log.error("node %s was removed or claimed by another: restart it", self.node)
         self._turn("devices", self.read_devices)
         self._turn("device time", self.count_use)
+        if settings.WEIR_LEAVING_NOTICE and self._beats % NOTICE_EVERY_BEATS == 0:
+            self._turn("notice", self.hear_notice)
         if self._beats % ORPHANS_EVERY_BEATS == 0:
             self._turn("leftovers", self.clear_leftovers)
         if self._beats % PEAKS_EVERY_BEATS == 0:
@@ -124,12 +131,15 @@ class Watch:
             self._engines.look(replica, timezone.now())
 
     def read_devices(self) -> None:
-        readings = devices.named(gpu.read(), self.node)
+        readings = self._readings = devices.named(gpu.read(xids=True), self.node)
         self._engines.device_bytes = devices.bytes_by_process(readings)
-        ours = devices.used_by(readings, self._our_pids())
         at = timezone.now()
-        devices.record(self.node, readings, ours, at)
+        self._devices.record(readings, self._our_pids(), at)
         self._publisher.share(devices.samples(self.node, readings, at))
+
+    def hear_notice(self) -> None:
+        """Whether the cloud wants the host back; then what runs here moves away in time."""
+        notices.hear(self.node.name, by=node_tasks.by(), at=timezone.now())
 
     def count_use(self) -> None:
         """Whatever holds a device is paid for, from its booking until it is given back."""
@@ -142,7 +152,7 @@ class Watch:
 
     def note_peaks(self) -> None:
         """What launches really hold corrects the estimate of the next one."""
-        readings = devices.named(gpu.read(), self.node)
+        readings = self._readings
         rows = Replica.objects.filter(node=self.node, state=ReplicaState.READY)
         for replica in rows.exclude(kv_tokens=None).select_related("version"):
             record = supervisor.adopt(launch.folder_of(replica))

@@ -9,6 +9,7 @@ from django.db import models
 from control.states import NODE_MOVES, NodeState, ReservationState
 
 POOL_DEFAULT = "default"
+PREEMPTIBLE = "preemptible"  # the label
 
 
 class IllegalMove(Exception):
@@ -30,6 +31,7 @@ class Node(models.Model):
     leaving_by = models.DateTimeField(
         null=True, blank=True, help_text="The host goes at this instant: drained by then"
     )
+    leaving_since = models.DateTimeField(null=True, blank=True)
     leaving_reason = models.TextField(blank=True, default="", help_text="Why it drains or leaves")
     pool = models.SlugField(max_length=63, default=POOL_DEFAULT, help_text="Set by operators")
     labels = models.JSONField(default=dict, blank=True, help_text="Name → value, by operators")
@@ -46,6 +48,12 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_preemptible(self) -> bool:
+        """Whether its host can be taken away at any moment, as an operator says."""
+        value = self.labels.get(PREEMPTIBLE)
+        return value is not None and str(value).lower() not in ("false", "no", "0")
 
     def move(self, to: NodeState, *, reason: str, at: datetime) -> bool:
         """Change state, or return False if another worker changed it first.

@@ -11,7 +11,6 @@ from control.states import REPLICA_FINAL, REPLICA_LIVE, NodeState, ReplicaState,
 
 READING_SECONDS_MAX = 15  # an older reading of a device says nothing about now
 NVLINK = "nvlink"
-PREEMPTIBLE = "preemptible"  # label of nodes that may be taken away at any time
 _ENDS = {*REPLICA_FINAL, ReplicaState.DRAINING}
 _WITH_WEIGHTS = (
     ReplicaState.STARTING,
@@ -51,7 +50,7 @@ def nodes(at: datetime) -> list[NodeFacts]:
             weights=frozenset(weights[row.pk]),
             deployments=frozenset(deployments[row.pk]),
             pool=row.pool,
-            preemptible=PREEMPTIBLE in row.labels,
+            preemptible=row.is_preemptible,
         )
         for row in Node.objects.exclude(state=NodeState.REMOVED).order_by("name")
     ]

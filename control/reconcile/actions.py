@@ -117,7 +117,7 @@ def _move_replica(action: Drain | Stop | Fail | Lose, *, by: str, at: datetime) 
     try:
         match action:
             case Drain():
-                return _drain(replica, action.reason, by=by, at=at)
+                return _drain(replica, action, by=by, at=at)
             case Stop():
                 return replica.move(ReplicaState.STOPPED, reason=action.reason, by=by, at=at)
             case Lose():
@@ -128,11 +128,13 @@ def _move_replica(action: Drain | Stop | Fail | Lose, *, by: str, at: datetime) 
         return False  # it has moved since the plan was made
 
 
-def _drain(replica: Replica, reason: str, *, by: str, at: datetime) -> bool:
+def _drain(replica: Replica, action: Drain, *, by: str, at: datetime) -> bool:
     """Gateways stop routing to it with this commit; its node stops it when it is idle."""
-    drain_by = at + timedelta(seconds=settings.WEIR_DRAIN_SECONDS)
+    usual = at + timedelta(seconds=settings.WEIR_DRAIN_SECONDS)
+    drain_by = max(at, min(usual, action.by or usual))
     with transaction.atomic():
-        if not replica.move(ReplicaState.DRAINING, reason=reason, by=by, at=at, drain_by=drain_by):
+        moved = {"reason": action.reason, "by": by, "at": at, "drain_by": drain_by}
+        if not replica.move(ReplicaState.DRAINING, **moved):
             return False
         if replica.node:
             transaction.on_commit(partial(orders.stop, replica.pk, replica.node.name))

@@ -1,8 +1,11 @@
 """What is wanted and what was seen, read once for one plan."""
 
 from collections import defaultdict
+from dataclasses import fields
 from datetime import datetime
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.db.models import F, Max, Q, Window
 from django.db.models.functions import RowNumber
@@ -11,8 +14,16 @@ from control.fleet import recycle
 from control.models import Deployment, Node, Replica, Reservation
 from control.placement import books
 from control.placement import facts as placement
+from control.reconcile.leaving import is_spare
 from control.reconcile.rules import is_short
-from control.reconcile.world import DeploymentFacts, Ended, Heartbeat, ReplicaFacts, World
+from control.reconcile.world import (
+    DeploymentFacts,
+    Ended,
+    Heartbeat,
+    Policy,
+    ReplicaFacts,
+    World,
+)
 from control.states import (
     REPLICA_FINAL,
     DeploymentState,
@@ -51,6 +62,7 @@ def world(at: datetime) -> World:
     short = any(map(is_short, deployments))
     return World(
         at=at,
+        policy=_policy(settings.WEIR_RECONCILE),
         deployments=deployments,
         nodes=tuple(books.nodes(at)) if short else (),
         quotas=tuple(books.quotas()) if short else (),
@@ -69,6 +81,13 @@ def _left(replica_ids: list[int]) -> dict[int, frozenset[int]]:
         for deployment_id, device_id in rows.values_list("replica__deployment_id", "device_id"):
             found[deployment_id].add(device_id)
     return {deployment_id: frozenset(ids) for deployment_id, ids in found.items()}
+
+
+def _policy(given: dict) -> Policy:
+    if unknown := sorted(given.keys() - {field.name for field in fields(Policy)}):
+        known = ", ".join(field.name for field in fields(Policy))
+        raise ImproperlyConfigured(f"WEIR_RECONCILE names {unknown}: known are {known}")
+    return Policy(**given)
 
 
 def _live() -> dict[int, list[Replica]]:
@@ -99,9 +118,9 @@ def _deployment(
     ended: list[Replica],
     left: dict[int, frozenset[int]],
 ) -> DeploymentFacts:
-    need = None
+    need, replicas = None, tuple(_replica(replica) for replica in live)
     if not row.version.is_external:
-        spare = len(live) >= row.replicas_min
+        spare = is_spare(replicas, row.replicas_min)
         need = placement.need(
             row.version, row, avoid=left.get(row.pk, frozenset()), expendable=spare
         )
@@ -116,19 +135,20 @@ def _deployment(
         launch_after=row.launch_after,
         generation=row.generation or 0,
         recycle=recycle.of(row.recycle),
-        replicas=tuple(_replica(replica) for replica in live),
+        replicas=replicas,
         ended=tuple(_over(replica) for replica in ended),
     )
 
 
 def _replica(row: Replica) -> ReplicaFacts:
+    leaving = row.leaving or _departure(row.node)
     return ReplicaFacts(
         id=row.pk,
         generation=row.generation,
         state=ReplicaState(row.state),
         state_at=row.state_at,
-        is_current=row.version_id in (None, row.deployment.version_id) and not row.leaving,
-        leaving=row.leaving,
+        is_current=row.version_id in (None, row.deployment.version_id) and not leaving,
+        leaving=leaving,
         node=row.node.name if row.node else "",
         node_state=NodeState(row.node.state) if row.node else None,
         progress_at=row.progress_at,
@@ -136,7 +156,19 @@ def _replica(row: Replica) -> ReplicaFacts:
         calls=row.calls,
         host_memory_bytes=row.host_memory_bytes,
         host_memory_ready_bytes=row.host_memory_ready_bytes,
+        on_preemptible=bool(row.node and row.node.is_preemptible),
+        leaves_by=row.node and row.node.leaving_by,
+        leaves_since=row.node and row.node.leaving_since,
     )
+
+
+def _departure(node: Node | None) -> str:
+    if node is None or not node.draining:
+        return ""
+    why = f" ({node.leaving_reason})" if node.leaving_reason else ""
+    if node.leaving_by:
+        return f"node {node} goes at {node.leaving_by:%H:%M:%S} UTC{why}"
+    return f"node {node} is drained{why}"
 
 
 def _over(row: Replica) -> Ended:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from control.placement.displacing import Displaces, Waits, seek
 from control.placement.fleet import Fleet
 from control.placement.world import Placed, Unplaced
-from control.reconcile import recycling
+from control.reconcile import leaving, recycling
 from control.reconcile.world import (
     Action,
     BackOff,
@@ -64,7 +64,7 @@ def is_short(deployment: DeploymentFacts) -> bool:
 
 
 def next_action(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action | None:
-    for step in (_gone, _stalled, _over, _surplus):
+    for step in (_gone, _stalled, _over, _leaving, _surplus):
         if action := step(deployment, world):
             return action
     return _missing(deployment, fleet, world)
@@ -153,6 +153,10 @@ def _over(deployment: DeploymentFacts, world: World) -> Action | None:
         if deployment.need is None and replica.state is ReplicaState.DRAINING:
             return Stop(replica.id, "an external engine is not ours to stop: no longer routed to")
     return None
+
+
+def _leaving(deployment: DeploymentFacts, world: World) -> Action | None:
+    return leaving.departure(deployment.replicas, world.at)
 
 
 def _surplus(deployment: DeploymentFacts, world: World) -> Action | None:
@@ -288,7 +292,7 @@ def _counts(replica: ReplicaFacts) -> bool:
     return replica.state is not ReplicaState.DRAINING
 
 
-def _least_missed(replica: ReplicaFacts) -> tuple[bool, int]:
-    """Those not ready first, newest first; then the oldest launch."""
+def _least_missed(replica: ReplicaFacts) -> tuple[bool, bool, int]:
+    """Those not ready first, newest first; then on hosts that may go anyway; the oldest launch."""
     ready = replica.state is ReplicaState.READY
-    return ready, replica.generation if ready else -replica.generation
+    return ready, not replica.on_preemptible, replica.generation if ready else -replica.generation

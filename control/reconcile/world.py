@@ -45,6 +45,9 @@ class ReplicaFacts:
     calls: int = 0  # that it has served
     host_memory_bytes: int | None = None
     host_memory_ready_bytes: int | None = None
+    on_preemptible: bool = False  # its node can be taken away at any moment
+    leaves_by: datetime | None = None  # when its host goes; None: when its successor is ready
+    leaves_since: datetime | None = None  # when that was said
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class Start:
 class Drain:
     replica_id: int
     reason: str
+    by: datetime | None = None  # before the usual time is over: its host goes
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from control.fleet.actions import cordon
+from control.fleet.nodes.actions import cordon
 from control.models import AuditEntry, Deployment, Node, Replica
 from tests.console.conftest import BY
 

@@ -1,5 +1,7 @@
 """A node has its name to itself, and comes back as itself."""
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
@@ -49,6 +51,17 @@ def test_a_removed_name_is_free_again(settings, tmp_path):
     Node.objects.update(state=NodeState.REMOVED)
     settings.WEIR_HOME = tmp_path / "another"
     assert nodes.join("n1").state == NodeState.READY
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("ago_seconds", "stays_out"), [(60, False), (-60, True)])
+def test_a_host_that_left_and_is_here_again_takes_replicas(ago_seconds, stays_out):
+    nodes.join("n1")
+    by = timezone.now() - timedelta(seconds=ago_seconds)
+    Node.objects.update(cordoned=True, draining=True, leaving_by=by, pool="spot")
+    node = nodes.join("n1")
+    assert (node.cordoned, node.draining, bool(node.leaving_by)) == (stays_out,) * 3
+    assert node.pool == "spot"
 
 
 @pytest.mark.django_db

@@ -1,16 +1,15 @@
-"""Desired state: deployments saved, scaled, drained, archived; nodes cordoned and struck off."""
+"""Desired state: deployments saved, scaled, drained, archived."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.db.backends.postgresql.psycopg_any import NumericRange
 
 from control.checks import Refused, Unknown
 from control.fleet import actions, rules
 from control.fleet.rules import DeploymentWanted
-from control.models import AuditEntry, Deployment, Node, Reservation, SnapshotPart
-from control.states import DeploymentState, NodeState, Part, ReplicaState, ReservationState
-from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
+from control.models import AuditEntry, Deployment, SnapshotPart
+from control.states import DeploymentState, Part, ReplicaState
+from tests.fleet.rows import a_deployment, a_replica, a_version
 
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 WHO = {"by": "anna", "reason": "a test", "at": AT}
@@ -115,30 +114,3 @@ def test_what_is_drained_is_archived_and_what_still_drains_is_not():
     a_replica(Deployment.objects.get(name="busy"), at=AT)
     assert actions.archive_drained(**WHO) == ["empty"]
     assert actions.archive_drained(**WHO) == []
-
-
-@pytest.mark.django_db
-def test_a_node_that_answers_is_not_struck_off_under_its_engines():
-    node = a_node(at=AT)
-    a_replica(a_deployment(), node, at=AT)
-    actions.cordon("n1", True, **WHO)
-    actions.cordon("n1", True, **WHO)
-    assert [entry.action for entry in AuditEntry.objects.all()] == ["cordon node"]
-    with pytest.raises(Refused, match="cordon and drain it first"):
-        actions.remove_node("n1", **WHO)
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("state", [ReplicaState.LOST, ReplicaState.READY, ReplicaState.DRAINING])
-def test_striking_off_a_lost_node_frees_what_was_booked_on_it(state):
-    node = a_node(at=AT, state=NodeState.LOST)
-    device = a_device(node, 100, at=AT)
-    replica = a_replica(a_deployment(), node, at=AT, state=state)
-    Reservation.objects.create(device=device, replica=replica, memory=NumericRange(0, 50))
-    actions.remove_node("n1", **WHO)
-    replica.refresh_from_db()
-    assert replica.state == ReplicaState.STOPPED
-    assert Reservation.objects.get().state == ReservationState.RELEASED
-    assert Node.objects.get().state == NodeState.REMOVED
-    with pytest.raises(Unknown):
-        actions.remove_node("n1", **WHO)

@@ -1,4 +1,7 @@
-"""`weir node`: this host's worker; engines live on when only the worker stops."""
+"""`weir node`: this host's worker, and what operators do with nodes.
+
+Engines live on when only the worker stops.
+"""
 
 import contextlib
 from argparse import ArgumentParser
@@ -12,6 +15,7 @@ from control.celery import app
 from control.fleet import node as nodes
 from control.fleet import node_tasks, orders
 from control.fleet.watch import Watch
+from control.management import node_verbs
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.management.shell import database_away
 from control.routes import compiler
@@ -21,15 +25,19 @@ CONCURRENCY = 4
 
 
 class Command(BaseCommand):
-    help = "Run this host's node worker, or stop all its engines."
+    help = "Run this host's node worker, stop all its engines, or change what is wanted of nodes."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--stop-engines", action="store_true", help="drain and stop every engine of this home"
         )
+        node_verbs.add_to(parser)
 
-    def handle(self, *args, stop_engines: bool, **options) -> None:
+    def handle(self, *args, stop_engines: bool, verb: str | None, **options) -> None:
+        if verb:
+            node_verbs.carry_out(verb, options, self.stdout)
+            return
         try:
             if stop_engines:
                 self._stop_engines()

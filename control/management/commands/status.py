@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseError
 
 from control.fleet import facts as fleet
-from control.fleet import machines
+from control.fleet.nodes import facts as machines
 from control.management.local.home import Home
 from control.management.shell import database_away, require_database
 from control.routes import facts as routes

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from control.models import Device, Node, Replica, Reservation
 from control.states import REPLICA_FINAL, NodeState, ReservationState
+from engines.spec import DeviceLink
 
 ROWS_MAX = 1000
 _SAME = (  # columns that facts hold as they are
@@ -38,7 +39,7 @@ class DeviceFacts:
     foreign_pids: tuple[int, ...] = ()
     lost: bool = False
     parent_uuid: str = ""  # of a MIG slice
-    links: tuple[tuple[str, str], ...] = ()  # (uuid of the other, kind)
+    links: tuple[DeviceLink, ...] = ()
     compute_capability: str = ""
     utilisation_ratio: float | None = None
     power_watts: float | None = None
@@ -76,9 +77,24 @@ class NodeFacts:
         """Asked to be empty, and empty: the host may be taken away."""
         return self.draining and not self.live_replicas
 
+    @property
+    def standing(self) -> str:
+        """What an operator has said of it, in one adjective; nothing if nothing."""
+        if self.drained:
+            return "drained"
+        if self.leaving_by:
+            return "leaving"
+        if self.draining:
+            return "draining"
+        return "cordoned" if self.cordoned else ""
 
-def nodes(*, removed: bool = False, first: int = 0, count: int = ROWS_MAX) -> list[NodeFacts]:
+
+def nodes(
+    *, name: str | None = None, removed: bool = False, first: int = 0, count: int = ROWS_MAX
+) -> list[NodeFacts]:
     rows = Node.objects.order_by("name")
+    if name is not None:
+        rows = rows.filter(name=name)
     if not removed:
         rows = rows.exclude(state=NodeState.REMOVED)
     found = list(rows[first : first + min(count, ROWS_MAX)])
@@ -95,6 +111,10 @@ def nodes(*, removed: bool = False, first: int = 0, count: int = ROWS_MAX) -> li
     return [_node(node, tuple(devices[node.pk]), replicas[node.pk]) for node in found]
 
 
+def node(name: str) -> NodeFacts | None:
+    return next(iter(nodes(name=name, count=1)), None)
+
+
 def _node(row: Node, devices: tuple[DeviceFacts, ...], live_replicas: int) -> NodeFacts:
     values = {name: getattr(row, name) for name in _SAME_OF_NODE}
     return NodeFacts(devices=devices, live_replicas=live_replicas, **values)
@@ -104,6 +124,6 @@ def _device(row: Device, booked_bytes: int) -> DeviceFacts:
     return DeviceFacts(
         booked_bytes=booked_bytes,
         foreign_pids=tuple(row.foreign_pids),
-        links=tuple((link["uuid"], link["kind"]) for link in row.links),
+        links=tuple(DeviceLink(link["uuid"], link["kind"]) for link in row.links),
         **{name: getattr(row, name) for name in _SAME},
     )

@@ -1,0 +1,81 @@
+"""One node's page: what it is, what its devices say, and taking it out by its forms."""
+
+import pytest
+from django.utils import timezone
+
+from control.models import AuditEntry, Device, Node
+from tests.fleet.rows import a_device, a_node
+
+
+@pytest.fixture
+def node(db):
+    made = a_node("n1", at=timezone.now(), labels={"zone": "a"})
+    links = [{"uuid": "GPU-2", "kind": "nvlink"}]
+    for index, its in enumerate((links, [])):
+        a_device(
+            *(made, 80 << 30),
+            at=timezone.now(),
+            kind="gpu",
+            uuid=f"GPU-{index + 1}",
+            name="H200",
+            index=index,
+            links=its,
+        )
+    return made
+
+
+def test_a_node_shows_its_devices_their_health_and_their_links(console, node):
+    Device.objects.filter(uuid="GPU-1").update(
+        power_watts=312.4, ecc_uncorrected=2, xid_errors=1, xid_last=79, foreign_pids=[41, 42]
+    )
+    shown = console.get("/nodes/n1/").content.decode()
+    for words in ("312 W", "2 ECC", "1 Xid, last 79", "2 processes", "nvlink", "zone=a"):
+        assert words in shown
+    assert "0 H200" in shown
+
+
+def test_what_a_driver_does_not_say_is_a_dash(console, node):
+    shown = console.get("/nodes/n1/").content.decode()
+    assert "0 W" not in shown
+    assert "0 ECC" not in shown
+
+
+def test_a_quarantined_and_a_lost_device_say_so(console, node):
+    now = timezone.now()
+    Device.objects.filter(uuid="GPU-1").update(quarantined_at=now, quarantine_reason="bad one")
+    Device.objects.filter(uuid="GPU-2").update(lost=True, error="GPU is lost")
+    shown = console.get("/nodes/").content.decode()
+    assert "bad one" in shown
+    assert "lost: GPU is lost" in shown
+
+
+def test_pool_and_labels_are_changed_by_the_form(console, node):
+    form = {"pool": "spot", "labels": "zone=b, preemptible=true"}
+    shown = console.post("/nodes/n1/describe/", form, follow=True).content.decode()
+    assert "preemptible=true, zone=b" in shown
+    assert Node.objects.get().labels == {"zone": "b", "preemptible": "true"}
+    refused = console.post("/nodes/n1/describe/", {"pool": "a b"}, follow=True)
+    assert b"alert-danger" in refused.content
+
+
+def test_a_node_is_drained_and_taken_back_by_its_forms(console, node):
+    shown = console.post("/nodes/n1/drain/", follow=True).content.decode()
+    assert 'data-state="drained"' in shown
+    assert "it may be taken away" in shown
+    console.post("/nodes/n1/cordon/", {"value": "no"})
+    assert not Node.objects.get().draining
+    assert [one.action for one in AuditEntry.objects.all()] == ["drain node", "uncordon node"]
+
+
+def test_a_departure_is_said_in_seconds(console, node):
+    console.post("/nodes/n1/leaving/", {"in_seconds": "120"})
+    assert Node.objects.get().leaving_by is not None
+    refused = console.post("/nodes/n1/leaving/", {"in_seconds": "-1"}, follow=True)
+    assert b"Seconds are a number" in refused.content
+
+
+def test_a_removed_node_is_no_longer_there(console, node):
+    answer = console.post("/nodes/n1/remove/")
+    assert answer["Location"] == "/nodes/"
+    assert console.get("/nodes/n1/").status_code == 404
+    assert console.post("/nodes/n1/remove/", follow=True).status_code == 404
