@@ -40,6 +40,7 @@ def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
         *(checks.name("node", wanted.node) if wanted.node else []),
         *checks.bucket("bucket", wanted.bucket),
         *placing_problems(wanted),
+        *recycle.problems("recycle", wanted.recycle),
     ]
 
 
@@ -50,7 +51,6 @@ def placing_problems(wanted) -> list[Problem]:
         *(_project_problems(wanted.project) if wanted.project else []),
         *placing.problems("placement", wanted.placement),
         *placing.objective_problems("objective", wanted.objective),
-        *recycle.problems("recycle", wanted.recycle),
     ]
 
 
