@@ -59,7 +59,7 @@ def world(at: datetime) -> World:
     left = _left([replica.pk for found in live.values() for replica in found if replica.leaving])
     deployments = tuple(_deployment(row, live[row.pk], ended[row.pk], left) for row in rows)
     # At rest nothing is placed: then nobody asks for the devices and who holds them.
-    short = any(map(is_short, deployments))
+    short = any(is_short(deployment, at) for deployment in deployments)
     return World(
         at=at,
         policy=_policy(settings.WEIR_RECONCILE),

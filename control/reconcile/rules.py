@@ -57,10 +57,11 @@ def node_moves(world: World) -> list[MoveNode]:
     return moves
 
 
-def is_short(deployment: DeploymentFacts) -> bool:
+def is_short(deployment: DeploymentFacts, at: datetime) -> bool:
     """Something of it may have to be placed now."""
     current, _ = _counted(deployment)
-    return deployment.need is not None and len(current) < _wanted(deployment)
+    missing = len(current) < _wanted(deployment) or recycling.successor_of(deployment, at)
+    return deployment.need is not None and bool(missing)
 
 
 def next_action(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action | None:

@@ -154,6 +154,15 @@ def test_the_younger_of_a_pair_moves_away_successor_first(db):
     assert "moves away from n1/card 0: old#1 there has a TPOT of 400 ms" in young.reason
 
 
+def test_a_replica_that_is_recycled_has_its_successor_placed(db):
+    a_host(cards=2)
+    deployment = wants("d", share="own", recycle={"calls": 10})
+    a_launch(deployment, card(), 80, room=Room.OWN, calls=11)
+    loop.tick(AT)
+    successor = Replica.objects.get(generation=2)
+    assert successor.reservations.get().device == card(1)
+
+
 def test_a_quota_is_read_with_who_holds_what(host):
     tenant = Tenant.objects.create(name="acme")
     project = Project.objects.create(tenant=tenant, name="web", devices_maximum=1)
