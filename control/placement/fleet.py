@@ -1,6 +1,6 @@
 """The nodes of one plan, in the order of their free memory: what is given away is gone at once."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -10,7 +10,9 @@ from control.placement.room import free_bytes
 from control.placement.wanted import Policy
 from control.placement.world import DeviceFacts, Holder, Need, NodeFacts, Placed, ProjectQuota, Room
 
-Entry = tuple[int, int, int]  # free bytes of a device, of its whole node, place of the node
+# Free bytes of a device, of its whole node, place of the node, all negated: the tightest gaps stand
+# at the end, where packing takes them, and a list is changed there without moving the rest.
+Entry = tuple[int, int, int]
 Shelf = tuple[str, str, int]  # kind of devices, pool ("" is any), version on disk (0 is any)
 EMPTY, RAM = "empty", "ram"
 
@@ -64,11 +66,10 @@ class Fleet:
         seen: set[int] = set()
         for name in _shelves(need, room):
             shelf = self._shelves.get((name, need.pool, version), [])
-            first = bisect_left(shelf, (least, 0, 0))
+            end = bisect_right(shelf, (-least, 0, 0))
             spread = need.policy == Policy.SPREAD
-            places = range(len(shelf) - 1, first - 1, -1) if spread else range(first, len(shelf))
-            for at in places:
-                place = shelf[at][2]
+            for at in range(end) if spread else range(end - 1, -1, -1):
+                place = -shelf[at][2]
                 if place not in seen:
                     seen.add(place)
                     yield self._nodes[place]
@@ -76,7 +77,7 @@ class Fleet:
     def largest(self, need: Need, room: Room) -> int:
         """The largest gap there is for it."""
         shelves = (self._shelves.get((name, need.pool, 0)) for name in _shelves(need, room))
-        return max((shelf[-1][0] for shelf in shelves if shelf), default=0)
+        return max((-shelf[0][0] for shelf in shelves if shelf), default=0)
 
     def reserve(self, placed: Placed, need: Need) -> None:
         """What was just given away is booked: one plan never gives it twice."""
@@ -170,7 +171,7 @@ def _entries(node: NodeFacts, place: int, shelved: set[int]) -> Iterator[tuple[S
     total = sum(free for _, free in gaps)
     for name, free in set(gaps):
         if free:
-            entry = (free, total, place)
+            entry = (-free, -total, -place)
             for version in versions:
                 yield (name, "", version), entry
                 yield (name, node.pool, version), entry
