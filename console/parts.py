@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 
 from console.charts import CHARTS
+from control.autoscaling import facts as autoscaling
 from control.catalog import facts as catalog
 from control.catalog import fitting
 from control.fleet import facts as fleet
@@ -89,7 +90,8 @@ def deployments(at: datetime, _: str = "") -> dict:
 
 
 def deployment(at: datetime, name: str) -> dict:
-    return {"now": at, "deployment": fleet.deployment(name)}
+    found = fleet.deployment(name)
+    return {"now": at, "deployment": found, "sizing": found and autoscaling.sizing(name)}
 
 
 def replica(at: datetime, replica_id: str) -> dict:

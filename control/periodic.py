@@ -13,6 +13,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
+from control.autoscaling import actions as autoscaling
 from control.celery import app
 from control.fleet import actions as fleet
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
@@ -27,6 +28,7 @@ from control.telemetry.outages import DATABASE_AWAY, Outage
 from control.telemetry.store import Store
 
 RECONCILE = "weir.reconcile"
+AUTOSCALE = "weir.autoscale"
 ARCHIVE = "weir.archive_drained"
 ROLL_UP = "weir.roll_up_telemetry"
 PRUNE = "weir.prune_telemetry"
@@ -36,6 +38,7 @@ END_LEASES = "weir.end_credit_leases"
 # name -> (task, every so many seconds). A tick that comes late is worth nothing: it expires.
 CLOCK: dict[str, tuple[str, float]] = {
     "reconcile": (RECONCILE, 1.0),
+    "sizes of deployments": (AUTOSCALE, 1.0),
     "drained deployments": (ARCHIVE, 2.0),
     "points of telemetry": (ROLL_UP, 10.0),
     "neighbours on cards": (NEIGHBOURS, 10.0),
@@ -66,6 +69,16 @@ def _database() -> Iterator[None]:
 def reconcile() -> None:
     with _database():
         loop.tick()
+
+
+@shared_task(name=AUTOSCALE)
+def autoscale() -> None:
+    store = Store()
+    try:
+        autoscaling.tick(timezone.now(), store)
+    finally:
+        store.close()
+        connection.close()
 
 
 @shared_task(name=ARCHIVE)

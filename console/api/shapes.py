@@ -122,6 +122,23 @@ class ObjectiveShape(serializers.Serializer):
     tpot_ms = serializers.IntegerField(allow_null=True)
 
 
+class ScheduleShape(serializers.Serializer):
+    days = serializers.CharField()
+    begins = serializers.CharField()
+    ends = serializers.CharField()
+    replicas = serializers.IntegerField()
+    timezone = serializers.CharField()
+
+
+class ScalingShape(serializers.Serializer):
+    policy = serializers.CharField()
+    queue_calls = serializers.IntegerField()
+    grow_seconds = serializers.IntegerField()
+    shrink_seconds = serializers.IntegerField()
+    zero_seconds = serializers.IntegerField()
+    schedules = ScheduleShape(many=True)
+
+
 class DeploymentShape(serializers.Serializer):
     name = serializers.CharField()
     model = serializers.CharField()
@@ -142,6 +159,7 @@ class DeploymentShape(serializers.Serializer):
     placement = PlacementShape(source="placing.placement")
     objective = ObjectiveShape(source="placing.objective", allow_null=True)
     recycle = RecycleShape(allow_null=True)
+    scaling = ScalingShape()
     note = serializers.CharField()
     standing = StandingShape()
     created_at = serializers.DateTimeField()

@@ -12,6 +12,7 @@ from control.checks import Bucket
 from control.fleet import recycle
 from control.fleet.placing import placing_of
 from control.fleet.rules import DeploymentWanted
+from control.fleet.scaling import scaling_of
 from control.metering.rules import CostRateWanted, PriceWanted
 from control.models import (
     QUOTA_FIELDS,
@@ -127,6 +128,7 @@ def _deployments() -> Iterator[tuple[str, Seen]]:
             row.node,
             Bucket(**row.bucket) if row.bucket else None,
             recycle=recycle.of(row.recycle),
+            scaling=scaling_of(row.scaling),
             **vars(placing_of(row)),
         )
         yield (

@@ -1,7 +1,9 @@
 """What a deployment of a service.yaml says of its place: members, defaults, and as fields."""
 
 from control.apply.fields import Fields
+from control.apply.scaling import scaling
 from control.fleet.rules import DeploymentWanted
+from control.fleet.scaling import stored
 from control.placement import wanted as placing
 from control.placement.wanted import Objective, PlacementWanted
 from control.states import Priority
@@ -14,6 +16,7 @@ def members(fields: Fields) -> dict:
         "project": fields.text("project", ""),
         "placement": _placement(fields),
         "objective": _objective(fields),
+        "scaling": scaling(fields),
     }
 
 
@@ -24,6 +27,7 @@ def flat(wanted: DeploymentWanted) -> dict:
         "project": wanted.project,
         **{f"placement.{name}": parts.get(name) for name in PlacementWanted.__dataclass_fields__},
         "objective": placing.named(wanted.objective) or None,
+        **{f"scaling.{name}": value for name, value in stored(wanted.scaling).items()},
     }
 
 

@@ -64,10 +64,9 @@ def of_model(model: str, version: str | None = None) -> tuple[VersionFit, ...]:
     rows = rows.select_related("model", "measure").prefetch_related("peaks")[:VERSIONS_MAX]
     launched = [row for row in rows if row.engine.get("kind") == "vllm"]
     kinds, ids = device_kinds(), [row.pk for row in launched]
-    starts, measured = cold_starts.cold_starts(ids), _measured(ids)
+    starts, speeds = cold_starts.cold_starts(ids), measured(ids)
     return tuple(
-        _version(row, kinds, starts.get(row.pk), measured.get(row.pk, Measured()))
-        for row in launched
+        _version(row, kinds, starts.get(row.pk), speeds.get(row.pk, Measured())) for row in launched
     )
 
 
@@ -111,7 +110,7 @@ def _rests_on(facts: ModelFacts | None, launched: bool) -> str:
     return f"{said}, corrected by what its launches held" if launched else said
 
 
-def _measured(version_ids: list[int]) -> dict[int, Measured]:
+def measured(version_ids: list[int]) -> dict[int, Measured]:
     newest = Replica.objects.filter(version__in=version_ids).order_by("-pk")
     of = dict(newest.values_list("pk", "version_id")[:REPLICAS_MAX])
     points = Point.objects.filter(

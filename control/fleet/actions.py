@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from control import checks
-from control.fleet import recycle, rules
+from control.fleet import recycle, rules, scaling
 from control.fleet.placing import Placing, project_named, put
 from control.fleet.rules import DeploymentWanted
 from control.models import Deployment, Replica, SnapshotPart, Version
@@ -37,6 +37,7 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         deployment.bucket = asdict(wanted.bucket) if wanted.bucket else None
         put(deployment, _placing(wanted), project_named(wanted.project))
         deployment.recycle = recycle.stored(wanted.recycle)
+        deployment.scaling = scaling.stored(wanted.scaling)
         _count(deployment, wanted.replicas_min, wanted.replicas_max, fresh=not _active(stored))
         deployment.state = DeploymentState.ACTIVE
         if before == _facts(deployment):
@@ -181,5 +182,6 @@ def _facts(deployment: Deployment) -> dict:
         "placement": deployment.placement,
         "objective": deployment.objective,
         "recycle": deployment.recycle,
+        "scaling": deployment.scaling,
         "state": deployment.state,
     }

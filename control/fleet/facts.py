@@ -8,6 +8,7 @@ from django.db.models import F, Q, Window
 from django.db.models.functions import RowNumber
 
 from control.fleet.placing import Placing, placing_of
+from control.fleet.scaling import Scaling, scaling_of
 from control.models import Deployment, Replica, Reservation, StateChange
 from control.states import (
     REPLICA_BEFORE_READY,
@@ -83,6 +84,7 @@ class DeploymentFacts:
     created_at: datetime
     replicas: tuple[ReplicaFacts, ...]  # live ones, then the last that ended; newest first
     recycle: dict[str, float] | None = None
+    scaling: Scaling = Scaling()
 
     @property
     def ready(self) -> int:
@@ -230,6 +232,7 @@ def _deployment(row: Deployment, replicas: tuple[ReplicaFacts, ...]) -> Deployme
         bucket=row.bucket,
         placing=placing_of(row),
         recycle=row.recycle,
+        scaling=scaling_of(row.scaling),
         note=row.note,
         launch_after=row.launch_after,
         created_at=row.created_at,

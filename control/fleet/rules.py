@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from control import checks
 from control.checks import Bucket, Problem
-from control.fleet import recycle
+from control.fleet import recycle, scaling
 from control.fleet.recycle import Recycle
+from control.fleet.scaling import Scaling
 from control.placement import wanted as placing
 from control.placement.wanted import Objective, PlacementWanted
 from control.states import Priority
@@ -29,6 +30,7 @@ class DeploymentWanted:
     placement: PlacementWanted = PlacementWanted()
     objective: Objective | None = None
     recycle: Recycle | None = None
+    scaling: Scaling = Scaling()
 
 
 def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
@@ -41,6 +43,7 @@ def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
         *checks.bucket("bucket", wanted.bucket),
         *placing_problems(wanted),
         *recycle.problems("recycle", wanted.recycle),
+        *scaling.problems("scaling", wanted.scaling, wanted.replicas_max),
     ]
 
 

@@ -263,6 +263,7 @@ def _sample(at: float, owner: str, report: Report, left: int) -> GatewaySample:
         tpot_count=int(metrics.sum_of(counters, "tpot_seconds_count")),
         snapshot_age_seconds=report.snapshot_age_seconds,
         spool_events=left,
+        loads=report.loads,
     )
 
 

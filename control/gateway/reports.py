@@ -1,10 +1,12 @@
 """What a worker tells its parent each second: what has changed of its counts."""
 
 import os
+from dataclasses import asdict
 
 import msgspec
 
 from control.gateway.metrics import Tally
+from control.telemetry.messages import DeploymentLoad
 
 PIPE_BYTES = 1024 * 1024  # the kernel's own most
 
@@ -14,6 +16,7 @@ class Report(msgspec.Struct):
 
     tally: Tally
     snapshot_age_seconds: float | None
+    loads: dict[str, dict] = {}
 
 
 _decode = msgspec.json.Decoder(Report).decode
@@ -27,13 +30,16 @@ class Reporter:
         self._told: dict[str, float] = {}
         self._rest = b""
 
-    def tell(self, tally: Tally, snapshot_age_seconds: float | None) -> None:
+    def tell(
+        self, tally: Tally, snapshot_age_seconds: float | None, loads: dict[str, DeploymentLoad]
+    ) -> None:
         if not self._written():
             return  # the next report tells what this one would have
         told = self._told
         changed = {n: value for n, value in tally.counters.items() if told.get(n) != value}
         told |= changed
-        report = Report(Tally(changed, tally.gauges), snapshot_age_seconds)
+        plain = {name: asdict(load) for name, load in loads.items()}
+        report = Report(Tally(changed, tally.gauges), snapshot_age_seconds, plain)
         self._rest = msgspec.json.encode(report) + b"\n"
         self._written()
 

@@ -18,6 +18,7 @@ from control.gateway import succession
 from control.gateway.admission.lender import Lender
 from control.gateway.http1.listener import Listener
 from control.gateway.limits import Limits
+from control.gateway.loads import loads
 from control.gateway.presence import Presence
 from control.gateway.reports import Reporter
 from control.gateway.serve import Gateway
@@ -185,7 +186,8 @@ class Worker:
             "spool_full": 0 if self._shared.spool.has_room else 1,
             "workers": 1,
         }
-        self._reporter.tell(tally, gateway.snapshot_age_seconds())
+        told = loads(self._shared.replicas, self._shared.waiting, self._clock.now())
+        self._reporter.tell(tally, gateway.snapshot_age_seconds(), told)
 
     async def _drain(self) -> None:
         """Answer what has begun, and who was let in; new ones go to other processes."""

@@ -2,7 +2,7 @@
 
 from control.models.audit import AuditEntry
 from control.models.catalog import CatalogModel, Version, VersionMeasure
-from control.models.deployment import Deployment
+from control.models.deployment import Deployment, ScalingState
 from control.models.fleet import Device, IllegalMove, Node, Reservation
 from control.models.measures import ColdStart, VersionPeak
 from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
@@ -43,6 +43,7 @@ __all__ = [
     "ReplicaUse",
     "Reservation",
     "Route",
+    "ScalingState",
     "SnapshotPart",
     "SpoolPosition",
     "StateChange",

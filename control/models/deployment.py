@@ -30,6 +30,7 @@ class Deployment(models.Model):
     )
     node = models.CharField(max_length=63, blank=True, default="", help_text="Pin, by node name")
     bucket = models.JSONField(null=True, blank=True, help_text="What may be asked of it a second")
+    scaling = models.JSONField(default=dict, blank=True, help_text="How it grows and shrinks")
     recycle = models.JSONField(null=True, blank=True, help_text="When a replica is replaced anew")
     state = models.CharField(max_length=16, default=DeploymentState.ACTIVE)
     note = models.TextField(blank=True, default="", help_text="What reconcile last said about it")
@@ -58,3 +59,24 @@ class Deployment(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ScalingState(models.Model):
+    """What autoscaling remembers of a deployment between two looks, and what it last said."""
+
+    deployment = models.OneToOneField(Deployment, models.CASCADE, related_name="scaling_state")
+    version = models.ForeignKey(
+        Version, models.PROTECT, help_text="Wanted at the last look; another one is news"
+    )
+    busy_since = models.DateTimeField(null=True, blank=True)
+    idle_since = models.DateTimeField(null=True, blank=True)
+    late_since = models.DateTimeField(null=True, blank=True)
+    quiet_since = models.DateTimeField(null=True, blank=True)
+    shrank_at = models.DateTimeField(null=True, blank=True)
+    held_until = models.DateTimeField(null=True, blank=True)
+    signs = models.JSONField(default=dict, help_text="As they were at the last look")
+    reason = models.TextField(blank=True, default="", help_text="Of the last change")
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.deployment}: {self.reason}"

@@ -1,7 +1,7 @@
 """What is measured once a second, and its form on the wire."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 
 DEVICE = "device"
 REPLICA = "replica"
@@ -54,6 +54,26 @@ class ReplicaSample:
 
 
 @dataclass(frozen=True)
+class DeploymentLoad:
+    """Calls of one deployment; those of batch apart, since nobody waits for them."""
+
+    waiting: float = 0.0
+    batch_waiting: float = 0.0
+    running: int = 0
+    batch_running: int = 0
+    oldest_seconds: float = 0.0  # of those that wait and are not batch
+
+    @property
+    def calls(self) -> float:
+        return self.waiting + self.batch_waiting + self.running + self.batch_running
+
+    def plus(self, **more: float) -> "DeploymentLoad":
+        oldest = max(self.oldest_seconds, more.pop("oldest_seconds", 0.0))
+        sums = {name: getattr(self, name) + value for name, value in more.items()}
+        return replace(self, oldest_seconds=oldest, **sums)
+
+
+@dataclass(frozen=True)
 class GatewaySample:
     """One gateway worker. What ends in _total, _sum or _count only ever grows."""
 
@@ -69,6 +89,7 @@ class GatewaySample:
     tpot_count: int = 0
     snapshot_age_seconds: float | None = None
     spool_events: int = 0
+    loads: dict[str, dict] = field(default_factory=dict)  # deployment -> DeploymentLoad
 
     @property
     def subject(self) -> str:

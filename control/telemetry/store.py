@@ -66,6 +66,13 @@ class Store:
             found[subject] = [sample for sample in samples if sample and sample.at >= since]
         return dict(found)
 
+    def demand(self, deployments: Sequence[str]) -> dict[str, int]:
+        """Calls that wait for deployments of which no replica is ready, as a gateway counts."""
+        if not deployments:
+            return {}
+        counts = self._client.mget([f"demand:{name}" for name in deployments])
+        return {name: int(n) for name, n in zip(deployments, counts, strict=True) if n}
+
     def close(self) -> None:
         self._client.close()
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,18 @@ def test_wanted_again_it_comes_back(weir):
     status = json.loads(weir.weir("status", "--json").stdout)
     assert status["deployments"][0]["ready"] == 1
     books_balance(weir)
+
+
+def test_a_model_at_zero_is_started_by_the_calls_that_wait_for_it(weir):
+    """Eight at once: one launch, and all of them are answered."""
+    wants(weir, 0)
+    until(lambda: not the_replica(weir), "no replica that serves")
+    launched = weir.rows("SELECT count(*) FROM control_replica")[0][0]
+    file = Path(weir.folder) / "from-zero.yaml"
+    file.write_text(SERVICE.replace("min: REPLICAS, max: REPLICAS", "min: 0, max: 3"))
+    assert weir.weir("apply", "-f", str(file), "--yes").returncode == 0
+    body = CHAT | {"stream": True}
+    with weir.client() as client, ThreadPoolExecutor(8) as threads:
+        calls = [threads.submit(client.post, "/v1/chat/completions", json=body) for _ in range(8)]
+        assert {call.result().status_code for call in calls} == {200}
+    assert weir.rows("SELECT count(*) FROM control_replica")[0][0] == launched + 1

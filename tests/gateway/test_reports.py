@@ -25,9 +25,9 @@ def lines_of(reading: int) -> list[bytes]:
 def test_only_what_has_changed_is_told_again():
     reading, writing = a_pipe()
     reporter, tally = Reporter(writing), Tally({"a": 1, "b": 1}, {"workers": 1})
-    reporter.tell(tally, 0.5)
+    reporter.tell(tally, 0.5, {})
     tally.counters["b"] = 2
-    reporter.tell(tally, 0.6)
+    reporter.tell(tally, 0.6, {})
     first, second = lines_of(reading)
     assert b'"a"' not in second
     known = merged(merged(None, first), second)
@@ -40,7 +40,7 @@ def test_a_line_that_the_pipe_takes_in_parts_is_whole_at_last():
     tally = Tally({f"{n:04d}" + "x" * 60: float(n) for n in range(4000)}, {})
     reporter, known, parts = Reporter(writing), None, b""
     for _ in range(20):
-        reporter.tell(tally, None)
+        reporter.tell(tally, None, {})
         *lines, rest = (parts + b"".join(lines_of(reading))).split(b"\n")
         parts = rest
         for line in lines:
@@ -53,8 +53,8 @@ def test_a_parent_that_is_gone_or_does_not_read_stops_nobody():
     reporter, tally = Reporter(writing), Tally({"x" * 1000: 0.0}, {})
     for number in range(200):
         tally.counters["x" * 1000] = number
-        reporter.tell(tally, None)
+        reporter.tell(tally, None, {})
     told = b"".join(lines_of(reading)).count(b"\n")
     assert 0 < told < 200  # as many as the pipe holds; the others were not waited for
     os.close(reading)
-    reporter.tell(tally, None)
+    reporter.tell(tally, None, {})

@@ -104,6 +104,11 @@ class Line:
     def waiting(self) -> list[Priority]:
         return [priority for priority in rules.ORDER if self.queues[priority]]
 
+    def oldest_at(self) -> float | None:
+        """Since when the first of them waits, batch apart; it came first of its tenant's."""
+        queues = [q for p in rules.ORDER[:-1] for q in self.queues[p].values()]
+        return min((next(iter(queue.values())).since for queue in queues), default=None)
+
     def counts(self) -> rules.Waiting:
         return {
             priority: {tenant: len(queue) for tenant, queue in queues.items()}

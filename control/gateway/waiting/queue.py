@@ -44,6 +44,15 @@ class Waiting:
         """Of the lines in which somebody waits, by what they wait for."""
         return [(pool, line.length) for pool, line in self._lines.items() if line.length]
 
+    def demands(self) -> list[tuple[frozenset[str], Counter[Priority], float | None]]:
+        """Of the lines in which somebody waits: for what, how many, since when (batch apart)."""
+        found = []
+        for pool, line in self._lines.items():
+            if line.length:
+                counts = Counter({p: sum(map(len, line.queues[p].values())) for p in rules.ORDER})
+                found.append((pool, counts, line.oldest_at()))
+        return found
+
     def watch(self, wanted_elsewhere: Callable[[], Collection[str]]) -> None:
         """Which lines others would hear of, though nobody waits in them here."""
         wanted = wanted_elsewhere() if self._lines else ()

@@ -1,0 +1,30 @@
+"""How a deployment of a service.yaml grows and shrinks: members and defaults."""
+
+from control.apply.fields import Fields
+from control.fleet.scaling import Scaling, Schedule
+
+
+def scaling(fields: Fields) -> Scaling:
+    default, inner = Scaling(), fields.mapping("scaling")
+    wanted = Scaling(
+        policy=inner.text("policy", default.policy),
+        queue_calls=inner.whole("queue_calls", default.queue_calls),
+        grow_seconds=inner.whole("grow_seconds", default.grow_seconds),
+        shrink_seconds=inner.whole("shrink_seconds", default.shrink_seconds),
+        zero_seconds=inner.whole("zero_seconds", default.zero_seconds),
+        schedules=tuple(_schedule(each) for each in inner.items("schedules")),
+    )
+    inner.end()
+    return wanted
+
+
+def _schedule(fields: Fields) -> Schedule:
+    schedule = Schedule(
+        days=fields.text("days", "daily"),
+        begins=fields.text("from", "00:00"),
+        ends=fields.text("to", "24:00"),
+        replicas=fields.whole("min", 1),
+        timezone=fields.text("timezone", "UTC"),
+    )
+    fields.end()
+    return schedule
