@@ -1,4 +1,4 @@
-"""The kinds of engines Weir can launch, each as five pure functions."""
+"""The kinds of engines Weir can launch, each as six pure functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ class Kind:
     read_phase: Callable[[str], Phase]
     read_cause: Callable[[str, int | None], Cause]
     read_startup: Callable[[str], Startup]
+    context_that_fits: Callable[[str], int | None]  # of a KV cache that was too small
     arguments: Mapping[str, Argument]
     elsewhere: Mapping[str, str]  # arguments that others decide, and who
 
@@ -34,6 +35,7 @@ KINDS: dict[str, Kind] = {
         vllm_causes.read_phase,
         vllm_causes.read_cause,
         vllm_startup.read_startup,
+        vllm_causes.context_that_fits,
         vllm_command.ARGUMENTS,
         vllm_command.ELSEWHERE,
     ),
@@ -43,6 +45,7 @@ KINDS: dict[str, Kind] = {
         stub_causes.read_phase,
         stub_causes.read_cause,
         stub_startup.read_startup,
+        vllm_causes.context_that_fits,
         stub_command.ARGUMENTS,
         {},
     ),

@@ -12,12 +12,13 @@ from control.models import Replica, Reservation, Version, VersionMeasure
 from control.models.sealing import seal, unseal
 from control.placement import actions as placement
 from control.placement import facts as placement_facts
-from control.placement import memory, model
+from control.placement import memory, model, overrides
 from control.placement import room as rooms
 from control.placement.weights import Tensor
 from control.placement.world import Placed, Room, Unplaced
 from control.states import ReplicaState, ReservationState
 from engines import model_folder
+from engines.kinds import KINDS
 from engines.spec import EngineSpec
 
 OTHER_WEIGHTS = ("*.bin", "*.pt")
@@ -121,8 +122,16 @@ def specification(replica: Replica, weights: str) -> EngineSpec:
         device_uuids=tuple(_bytes_by_device(held)) if kind == "gpu" else (),
         **_memory(replica, held),
         slots=replica.slots,
-        arguments=version.arguments,
+        arguments=_arguments(replica),
     )
+
+
+def _arguments(replica: Replica) -> dict:
+    """The version's own, and what its failures taught, as far as its engine knows that."""
+    version = replica.version
+    cured = overrides.in_force(version, replica.deployment).arguments()
+    known = KINDS[version.engine["kind"]].arguments
+    return {**version.arguments, **{name: it for name, it in cured.items() if name in known}}
 
 
 def device_kind(replica: Replica) -> str:
@@ -135,7 +144,8 @@ def device_uuids(replica: Replica) -> tuple[str, ...]:
 
 
 def slots_of(replica: Replica) -> int:
-    demand = memory.demand_of(replica.version.arguments, replica.version.memory)
+    arguments = overrides.arguments(replica.version, replica.deployment)
+    demand = memory.demand_of(arguments, replica.version.memory)
     held = _held(replica)
     size = _size(replica, held)
     return memory.slots(_kv_bytes(replica, held), size, demand)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 
 from control.models import Device, Node, Project, Replica, Reservation
+from control.placement import overrides
 from control.placement.world import DeviceFacts, Holder, NodeFacts, ProjectQuota, Range
 from control.states import REPLICA_FINAL, REPLICA_LIVE, NodeState, ReplicaState, ReservationState
 
@@ -41,11 +42,12 @@ def nodes(at: datetime) -> list[NodeFacts]:
     living = Replica.objects.exclude(node=None).filter(state__in=REPLICA_LIVE)
     for node_id, deployment_id in living.values_list("node_id", "deployment_id").distinct():
         deployments[node_id].add(deployment_id)
+    full = overrides.full_hosts()
     return [
         NodeFacts(
             id=row.pk,
             name=row.name,
-            blocked=_node_blocked(row),
+            blocked=_node_blocked(row) or full.get(row.pk, ""),
             devices=tuple(by_node[row.pk]),
             weights=frozenset(weights[row.pk]),
             deployments=frozenset(deployments[row.pk]),

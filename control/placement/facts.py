@@ -1,7 +1,7 @@
 """What a version and its deployment need, as placement sees it."""
 
 from control.models import Deployment, Version
-from control.placement import learned, memory, wanted
+from control.placement import learned, memory, overrides, wanted
 from control.placement.kv_cache import KvCost
 from control.placement.memory import Demand
 from control.placement.model import ModelFacts
@@ -19,14 +19,18 @@ def need(
     expendable: bool = False,
 ) -> Need:
     """By measure where one was taken; else by a guess that says so."""
-    demand = memory.demand_of(version.arguments, version.memory)
+    cured = overrides.in_force(version, deployment)
+    demand = memory.demand_of({**version.arguments, **cured.arguments()}, version.memory)
     weights_bytes, cost = known_cost(version)
     placing = wanted.placement(deployment.placement)
     return Need(
         version_id=version.pk,
         deployment_id=deployment.pk,
         devices=demand.devices,
-        sizes=sizes_by_kind(version, weights_bytes, cost, demand),
+        sizes={
+            kind: cured.enlarged(size)
+            for kind, size in sizes_by_kind(version, weights_bytes, cost, demand).items()
+        },
         pin=deployment.node,
         stated=cost.detail,
         model_id=version.model_id,
@@ -38,7 +42,7 @@ def need(
         anti_affinity=placing.anti_affinity,
         pool=placing.pool,
         uuids=placing.devices,
-        avoid=avoid,
+        avoid=avoid | frozenset(cured.avoid),
         expendable=expendable or deployment.priority == Priority.BATCH,
     )
 

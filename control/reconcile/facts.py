@@ -7,11 +7,11 @@ from datetime import datetime
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
-from django.db.models import F, Max, Q, Window
+from django.db.models import F, Max, Prefetch, Q, Window
 from django.db.models.functions import RowNumber
 
 from control.fleet import recycle
-from control.models import Deployment, Node, Replica, Reservation
+from control.models import Deployment, Node, Override, Replica, Reservation
 from control.placement import books
 from control.placement import facts as placement
 from control.reconcile.leaving import is_spare
@@ -52,7 +52,7 @@ def world(at: datetime) -> World:
             | ~Q(note="", hindrance="")
         )
         .select_related("version__model", "version__measure")
-        .prefetch_related("version__peaks")
+        .prefetch_related("version__peaks", _overrides())
         .annotate(generation=Max("replicas__generation"))
         .order_by("pk")
     )
@@ -71,6 +71,11 @@ def world(at: datetime) -> World:
             for node in Node.objects.exclude(state=NodeState.REMOVED).order_by("pk")
         ),
     )
+
+
+def _overrides() -> Prefetch:
+    """In one query for all deployments: each of them asks what its launches need."""
+    return Prefetch("overrides", Override.objects.filter(dropped_at=None))
 
 
 def _left(replica_ids: list[int]) -> dict[int, frozenset[int]]:
@@ -106,6 +111,7 @@ def _ended() -> dict[int, list[Replica]]:
         version=F("deployment__version"),
         deployment__state=DeploymentState.ACTIVE,
     ).defer("log_tail", "engine_key")
+    rows = rows.annotate(is_cured=Q(override__isnull=False))
     found = defaultdict(list)
     for row in rows.annotate(place=newest).filter(place__lte=ENDED_READ).order_by("-generation"):
         found[row.deployment_id].append(row)
@@ -133,6 +139,7 @@ def _deployment(
         note=row.note,
         hindrance=Hindrance(row.hindrance),
         launch_after=row.launch_after,
+        retry_at=row.retry_at,
         generation=row.generation or 0,
         recycle=recycle.of(row.recycle),
         replicas=replicas,
@@ -179,4 +186,5 @@ def _over(row: Replica) -> Ended:
         cause=row.cause,
         reason=row.reason,
         retry=row.retry,
+        cured=row.is_cured,
     )

@@ -9,6 +9,7 @@ from django.db import DatabaseError, connection
 
 from control.reconcile import actions, facts, rules
 from control.reconcile.world import Action, Note
+from control.recovery import actions as recovery
 from control.telemetry.outages import DATABASE_AWAY
 
 LOCK = 0x57656972  # "Weir"; of reconcile alone
@@ -23,6 +24,7 @@ def tick(at: datetime | None = None) -> list[Action]:
         if not ours:
             return []
         at = at or facts.database_now()
+        recovery.recover(by=BY, at=at)
         return [action for action in rules.plan(facts.world(at)) if _done(action, at)]
 
 

@@ -1,24 +1,18 @@
 """Desired against observed: at most one step per deployment, with its reason."""
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-
 from control.placement.displacing import Displaces, Waits, seek
 from control.placement.fleet import Fleet
 from control.placement.world import Placed, Unplaced
 from control.reconcile import leaving, recycling
+from control.reconcile.backoff import held_back, note
 from control.reconcile.world import (
     Action,
-    BackOff,
     DeploymentFacts,
     Drain,
-    Ended,
     Fail,
     Heartbeat,
     Lose,
     MoveNode,
-    Note,
-    Policy,
     ReplicaFacts,
     Start,
     Stop,
@@ -69,32 +63,6 @@ def next_action(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Acti
         if action := step(deployment, world):
             return action
     return _missing(deployment, fleet, world)
-
-
-def failures(deployment: DeploymentFacts, at: datetime, policy: Policy) -> list[Ended]:
-    """Failed launches in a row, newest first; a stable one ends the row."""
-    stable = timedelta(seconds=policy.stable_seconds)
-    proved = [
-        replica.ready_at
-        for replica in deployment.replicas
-        if replica.is_current and replica.ready_at and at - replica.ready_at >= stable
-    ]
-    settled_at = max(proved, default=None)
-    row = []
-    for launch in deployment.ended:
-        if settled_at and launch.ended_at <= settled_at:
-            break  # one that was launched later is stable; an older one beside it proves nothing
-        if launch.state is ReplicaState.FAILED:
-            row.append(launch)
-        if launch.ready_at and launch.ended_at - launch.ready_at >= stable:
-            break
-    return row
-
-
-def backoff_seconds(failed: int, deployment_id: int, policy: Policy) -> float:
-    """Doubles with each failure in a row; spread by a tenth, so that not all start at once."""
-    delay = min(policy.backoff_seconds * 2 ** min(failed - 1, 30), policy.backoff_seconds_max)
-    return delay * (1 + (deployment_id * 7919 + failed * 104729) % 10 / 100)
 
 
 def _node_state(node: Heartbeat, world: World) -> tuple[NodeState, str]:
@@ -189,8 +157,8 @@ def _missing(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action 
     quiet = len(current) == _wanted(deployment) and not old
     successor = recycling.successor_of(deployment, world.at) if quiet else ""
     if len(current) >= _wanted(deployment) and not successor:
-        return _note(deployment, "")
-    if held := _held_back(deployment, world, is_served=bool(current or old)):
+        return note(deployment, "")
+    if held := held_back(deployment, world, is_served=bool(current or old)):
         return held.action
     if deployment.need is None:
         last, why = deployment.generation, "probes will tell"
@@ -209,12 +177,12 @@ def _placed(
             return Start(deployment.id, deployment.version_id, generation, placed, reason)
         case Displaces() if successor:
             what = f"{successor}, which waits for a place: it displaces nobody"
-            return _note(deployment, what)
+            return note(deployment, what)
         case Displaces(replicas=(first, *_)):
             name = deployment.need.name or f"deployment {deployment.id}"
             return Drain(first.replica_id, f"gives way to {name}, which is interactive")
         case Waits() as way:
-            return _note(deployment, f"waits for a place: {way}")
+            return note(deployment, f"waits for a place: {way}")
         case Unplaced() as unplaced:
             draining = any(r.state is ReplicaState.DRAINING for r in deployment.replicas)
             stale = [replica for replica in old if not replica.leaving]
@@ -223,48 +191,7 @@ def _placed(
             is_coming = current or old or world.makes_room
             hindrance = Hindrance.NONE if is_coming else Hindrance.UNPLACED
             what = f"{successor}, which " if successor else ""
-            return _note(deployment, f"{what}waits for a place: {unplaced}", hindrance)
-
-
-@dataclass(frozen=True)
-class _Held:
-    """Not now; the action is what has to be written down, if anything."""
-
-    action: Action | None
-
-
-def _held_back(deployment: DeploymentFacts, world: World, *, is_served: bool) -> _Held | None:
-    """Back-off after failures in a row. A `launch_after` behind the failure settles it."""
-    row = failures(deployment, world.at, world.policy)
-    if not row:
-        return None
-    last = row[0]
-    back_off = Hindrance.NONE if is_served else Hindrance.BACK_OFF
-    what = f"{last.cause or 'failed'}: {last.reason}"
-    if deployment.launch_after is not None and deployment.launch_after > last.ended_at:
-        if world.at >= deployment.launch_after:
-            return None
-        return _Held(_note(deployment, deployment.note, back_off, last.cause))
-    if not last.retry:
-        given_up = Hindrance.NONE if is_served else Hindrance.GIVEN_UP
-        text = f"not tried again, it would fail the same way. {what}"
-        return _Held(_note(deployment, text, given_up, last.cause))
-    delay = backoff_seconds(len(row), deployment.id, world.policy)
-    due = last.ended_at + timedelta(seconds=delay)
-    kind = "crash loop: " if len(row) >= world.policy.crash_loop_failures else ""
-    note = f"{kind}failed {len(row)} times in a row, next try at {due:%H:%M:%S} UTC. {what}"
-    return _Held(BackOff(deployment.id, due, note, back_off, last.cause))
-
-
-def _note(
-    deployment: DeploymentFacts,
-    text: str,
-    hindrance: Hindrance = Hindrance.NONE,
-    cause: str = "",
-) -> Note | None:
-    if (deployment.note, deployment.hindrance) == (text, hindrance):
-        return None
-    return Note(deployment.id, text, hindrance, cause)
+            return note(deployment, f"{what}waits for a place: {unplaced}", hindrance)
 
 
 def _urgency(deployment: DeploymentFacts) -> tuple[int, int]:

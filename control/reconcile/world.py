@@ -19,6 +19,7 @@ class Policy:
     backoff_seconds_max: float = 300
     stable_seconds: float = 600  # ready that long: earlier failures are forgiven
     crash_loop_failures: int = 5
+    crash_loop_stops: int = 10  # the back-off has reached its limit: nothing is launched any more
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Ended:
     cause: str = ""
     reason: str = ""
     retry: bool = True
+    cured: bool = False  # the next launch does something otherwise
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class DeploymentFacts:
     note: str = ""
     hindrance: Hindrance = Hindrance.NONE
     launch_after: datetime | None = None
+    retry_at: datetime | None = None  # failures before it count no longer
     generation: int = 0  # of its last launch
     recycle: Recycle | None = None
     replicas: tuple[ReplicaFacts, ...] = ()  # not final

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from control.reconcile import rules
+from control.reconcile import backoff
 from control.reconcile.rules import plan
 from control.reconcile.world import (
     BackOff,
@@ -153,7 +153,7 @@ def test_a_removed_node_gives_its_memory_back():
 
 
 def test_e05_back_off_doubles_up_to_its_limit():
-    delays = [rules.backoff_seconds(count, 0, Policy()) for count in range(1, 12)]
+    delays = [backoff.backoff_seconds(count, 0, Policy()) for count in range(1, 12)]
     assert delays[:8] == sorted(delays[:8])
     assert delays[:3] == pytest.approx([2, 4, 8], rel=0.1)
     assert delays[-1] <= 330
@@ -178,7 +178,7 @@ def test_e05_many_failures_in_a_row_are_a_crash_loop():
 def test_e05_a_stable_run_forgives_earlier_failures():
     ran_long = failed(10, ready_at=ago(1210))
     history = (ran_long, failed(1300), failed(1400))
-    assert rules.failures(a_deployment(1, ended=history), AT, Policy()) == [ran_long]
+    assert backoff.failures(a_deployment(1, ended=history), AT, Policy()) == [ran_long]
 
 
 def test_e05_what_would_fail_the_same_way_is_not_tried_again():
