@@ -26,6 +26,8 @@ def recover(*, by: str, at: datetime) -> None:
                 told = f"{replica.reason} ({reason})"[:REASON_CHARACTERS_MAX]
                 Replica.objects.filter(pk=replica.pk).update(reason=told)
     _end_what_has_passed(at)
+    if not blame_facts.anything(at):
+        return
     for verdict in blame.judge(blame_facts.cards(at), blame_facts.deaths(at)):
         if isinstance(verdict, blame.Quarantine):
             _quarantine(verdict, by=by, at=at)

@@ -4,12 +4,21 @@ from datetime import datetime, timedelta
 
 from django.db.models import F, Q
 
-from control.models import Device, Reservation
+from control.models import Device, Replica, Reservation
 from control.recovery.blame.rules import UNEXPLAINED, Card, Death
 from control.states import NodeState, ReplicaState
 from engines import xids
 
 LOOKED_BACK = timedelta(hours=24)
+
+
+def anything(at: datetime) -> bool:
+    """Whether somebody may be to blame: at rest nobody asks for cards and deaths."""
+    told = Q(xid_at__gt=at - LOOKED_BACK) | Q(ecc_uncorrected__gt=F("ecc_accepted"))
+    if Device.objects.filter(told, kind="gpu", quarantined_at=None).exists():
+        return True
+    since = {"state": ReplicaState.FAILED, "ended_at__gt": at - LOOKED_BACK}
+    return Replica.objects.filter(cause__in=UNEXPLAINED, **since).exists()
 
 
 def cards(at: datetime) -> list[Card]:
