@@ -1,5 +1,7 @@
 """Desired against observed: at most one step per deployment, with its reason."""
 
+from datetime import datetime
+
 from control.placement.displacing import Displaces, Waits, seek
 from control.placement.fleet import Fleet
 from control.placement.world import Placed, Unplaced
