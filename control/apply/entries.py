@@ -164,6 +164,7 @@ def deployment(fields: Fields, findings: Findings) -> DeploymentWanted:
         node=fields.text("node", ""),
         bucket=bucket(fields),
         recycle=_recycle(fields),
+        allow_shorter_context=fields.flag("allow_shorter_context"),
         **placing.members(fields),
     )
     inner.end()

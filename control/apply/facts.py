@@ -129,6 +129,7 @@ def _deployments() -> Iterator[tuple[str, Seen]]:
             Bucket(**row.bucket) if row.bucket else None,
             recycle=recycle.of(row.recycle),
             scaling=scaling_of(row.scaling),
+            allow_shorter_context=row.allow_shorter_context,
             **vars(placing_of(row)),
         )
         yield (

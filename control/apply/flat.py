@@ -80,6 +80,7 @@ def _deployment(wanted: DeploymentWanted) -> dict:
         "bucket": wanted.bucket and _named(wanted.bucket),
         **placing.flat(wanted),
         "recycle": recycle.stored(wanted.recycle),
+        "allow_shorter_context": wanted.allow_shorter_context or None,
     }
 
 

@@ -11,7 +11,7 @@ from control import checks
 from control.fleet import recycle, rules, scaling
 from control.fleet.placing import Placing, project_named, put
 from control.fleet.rules import DeploymentWanted
-from control.models import Deployment, Replica, SnapshotPart, Version
+from control.models import Deployment, Override, Replica, SnapshotPart, Version
 from control.models.audit import record
 from control.placement.wanted import PlacementWanted
 from control.states import (
@@ -38,13 +38,16 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         put(deployment, _placing(wanted), project_named(wanted.project))
         deployment.recycle = recycle.stored(wanted.recycle)
         deployment.scaling = scaling.stored(wanted.scaling)
+        deployment.allow_shorter_context = wanted.allow_shorter_context
         _count(deployment, wanted.replicas_min, wanted.replicas_max, fresh=not _active(stored))
         deployment.state = DeploymentState.ACTIVE
         if before == _facts(deployment):
             return deployment
         # Someone changed their mind: with this instant behind a failure, it is tried again now.
         deployment.launch_after, deployment.note, deployment.hindrance = at, "", ""
+        deployment.retry_at = at
         deployment.save()
+        _forget_other_versions(deployment, at)
         change = (before, _facts(deployment))
         record("save deployment", wanted.name, by=by, reason=reason, at=at, change=change)
         SnapshotPart.raise_version(Part.ROUTES)
@@ -63,7 +66,7 @@ def scale(
         before = _facts(deployment)
         _count(deployment, replicas_min, replicas_max)
         if before != _facts(deployment):
-            deployment.launch_after = at
+            deployment.launch_after = deployment.retry_at = at
             deployment.save()
             change = (before, _facts(deployment))
             record("scale deployment", name, by=by, reason=reason, at=at, change=change)
@@ -133,6 +136,12 @@ def _placing(wanted: DeploymentWanted) -> Placing:
     return Placing(wanted.priority, wanted.project, wanted.placement, wanted.objective)
 
 
+def _forget_other_versions(deployment: Deployment, at: datetime) -> None:
+    """What failures of a version taught ends with it."""
+    taught = Override.objects.filter(deployment=deployment, dropped_at=None)
+    taught.exclude(version=deployment.version).update(dropped_at=at)
+
+
 def _active(stored: Deployment | None) -> bool:
     return stored is not None and stored.state == DeploymentState.ACTIVE
 
@@ -183,5 +192,6 @@ def _facts(deployment: Deployment) -> dict:
         "objective": deployment.objective,
         "recycle": deployment.recycle,
         "scaling": deployment.scaling,
+        "allow_shorter_context": deployment.allow_shorter_context,
         "state": deployment.state,
     }

@@ -85,6 +85,8 @@ class DeploymentFacts:
     replicas: tuple[ReplicaFacts, ...]  # live ones, then the last that ended; newest first
     recycle: dict[str, float] | None = None
     scaling: Scaling = Scaling()
+    allow_shorter_context: bool = False
+    guarded_until: datetime | None = None
 
     @property
     def ready(self) -> int:
@@ -233,6 +235,8 @@ def _deployment(row: Deployment, replicas: tuple[ReplicaFacts, ...]) -> Deployme
         placing=placing_of(row),
         recycle=row.recycle,
         scaling=scaling_of(row.scaling),
+        allow_shorter_context=row.allow_shorter_context,
+        guarded_until=row.guarded_until,
         note=row.note,
         launch_after=row.launch_after,
         created_at=row.created_at,

@@ -31,6 +31,7 @@ class DeploymentWanted:
     objective: Objective | None = None
     recycle: Recycle | None = None
     scaling: Scaling = Scaling()
+    allow_shorter_context: bool = False  # rather than not at all
 
 
 def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:

@@ -60,6 +60,7 @@ class Gateway:
         if self.shared.starts.know(routes.deployments.values()):
             self.shared.waiting.reconsider()
         self.shared.buckets.know(routes)
+        self.shared.replicas.guard(routes.deployments.values(), self.shared.clock.wall())
         self.shared.judges.know(routes)
         self.shared.money.know(identities.scopes.values())
         terms = functools.partial(terms_of, identities, routes, checks)
@@ -160,13 +161,13 @@ class Gateway:
             self._begin_call(INFERENCE[path], request, connection)
 
     def _begin_call(self, endpoint: str, request: Request, connection: Connection) -> None:
-        world, limits, identity = self._known(), self.shared.limits, request.identity
+        world, identity = self._known(), request.identity
         if not self.shared.spool.has_room:
             raise self._backlog_full()
         ask = wire.parse(
             endpoint,
-            encoding.body_of(request, limits.decoded_bytes),
-            depth_max=limits.depth,
+            encoding.body_of(request, self.shared.limits.decoded_bytes),
+            depth_max=self.shared.limits.depth,
             more=functools.partial(self._members_of, identity),
         )
         route, ruled = self._route(ask.model, identity), None
@@ -181,12 +182,7 @@ class Gateway:
         terms = world.terms(identity.scopes, route.name, ruled)
         context.judge(ask, terms.context_tokens)
         max_tokens = wire.output_tokens(ask, terms.room)
-        expected = route.output_tokens_default or limits.output_tokens_expected
-        hold = Hold(
-            checks=terms.checks,
-            input_tokens=ask.input_estimate,
-            output_tokens=rules.expected_output(ask.choices, max_tokens, expected),
-        )
+        hold = self._hold(ask, route, terms, max_tokens)
         if terms.personal:
             hold = self.shared.personal.narrowed(hold, terms.personal, request, ask)
         if terms.spending:
@@ -197,6 +193,15 @@ class Gateway:
         call = begin(self.shared, connection, ask, route, hold)
         connection.call = call
         call.start(max_tokens)
+
+    def _hold(self, ask: wire.Ask, route: RouteInfo, terms: Terms, max_tokens: int | None) -> Hold:
+        """What it sets aside; raises if that is too much for engines that lately had too little."""
+        expected = route.output_tokens_default or self.shared.limits.output_tokens_expected
+        output = rules.expected_output(ask.choices, max_tokens, expected)
+        guards = self.shared.replicas.guards
+        if guards.deployments:
+            guards.judge(route, ask.input_estimate + output, self.shared.clock.wall())
+        return Hold(checks=terms.checks, input_tokens=ask.input_estimate, output_tokens=output)
 
     def _members_of(self, identity: Identity, name: str) -> tuple[str, ...]:
         """None of a route that this key may not call: that it exists is not for it to learn."""

@@ -28,6 +28,7 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
     ):
         guarded(act, now)
     guarded(shared.replicas.leave_overdue, shared.clock.wall())
+    guarded(shared.replicas.end_guards, shared.clock.wall())
     demand.signal(shared.counters.valkey, shared.waiting, shared.replicas.is_ready)
     # A replica may be back from its ejection, or the snapshot's number of slots has grown.
     shared.waiting.advance()

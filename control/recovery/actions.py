@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from control import checks
 from control.models import Deployment, Device, Override, Replica, SnapshotPart
@@ -19,6 +19,8 @@ from control.states import DeploymentState, Part
 def recover(*, by: str, at: datetime) -> None:
     """One round: cure what failed, end what has passed, take cards away that are to blame."""
     for replica in facts.failed(at):
+        if replica.cause == rules.SERVING:
+            _guard(replica)
         match rules.cure(facts.failure(replica)):
             case Cure() as found:
                 _cure(replica, found, by=by, at=at)
@@ -94,16 +96,23 @@ def _cure(replica: Replica, found: Cure, *, by: str, at: datetime) -> None:
                 reason=found.reason,
                 created_at=at,
             )
-            if replica.cause == rules.SERVING:
-                guard = {"guarded_since": at}
-                guard["guarded_until"] = at + timedelta(seconds=rules.GUARD_SECONDS)
-                Deployment.objects.filter(pk=deployment.pk).update(**guard)
             change = (None, {"cause": replica.cause, **found.changes.stored()})
             why = f"{found.reason}: {found.changes}"
             record("cure deployment", deployment.name, by=by, reason=why, at=at, change=change)
             SnapshotPart.raise_version(Part.ROUTES)
     except IntegrityError:
         return  # another was first
+
+
+def _guard(replica: Replica) -> None:
+    """Once for each failure, cured or not: calls that were too much for it go on coming."""
+    since = replica.ended_at
+    until = since + timedelta(seconds=rules.GUARD_SECONDS)
+    known = Q(guarded_since__gte=since)
+    with transaction.atomic():
+        rows = Deployment.objects.filter(pk=replica.deployment_id).exclude(known)
+        if rows.update(guarded_since=since, guarded_until=until):
+            SnapshotPart.raise_version(Part.ROUTES)
 
 
 def _end_what_has_passed(at: datetime) -> None:

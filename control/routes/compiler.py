@@ -17,7 +17,7 @@ from control.models import (
     SnapshotPart,
     Target,
 )
-from control.routes import money, stored
+from control.routes import cured, money, stored
 from control.routes.snapshot import (
     FORMAT,
     BucketInfo,
@@ -135,6 +135,7 @@ def _earliest(one: datetime | None, other: datetime) -> datetime:
 
 def _routes(version: int) -> Routes:
     rows = Deployment.objects.filter(state=DeploymentState.ACTIVE).select_related("version__model")
+    rows = rows.prefetch_related("overrides")
     active = {row.name: row for row in rows.order_by("pk")}
     targets = defaultdict(list)
     for target in Target.objects.select_related("deployment").order_by("pk"):
@@ -163,7 +164,17 @@ def _deployment(row: Deployment) -> DeploymentInfo:
         msgspec.convert(row.bucket, BucketInfo | None),
         row.version.model.name,
         **(hindrance if row.hindrance else {}),
+        **(_guard(row) if row.guarded_until else {}),
     )
+
+
+def _guard(row: Deployment) -> dict:
+    """A call that fits into one step asks for no more than the engine's own start did."""
+    return {
+        "guarded_since": _seconds(row.guarded_since),
+        "guarded_until": _seconds(row.guarded_until),
+        "guard_tokens": cured.step_tokens(row),
+    }
 
 
 def _route(
@@ -194,7 +205,7 @@ def _rule(rule: dict, active: Active) -> RuleInfo:
 
 def _targets(weights: Weights, active: Active) -> tuple[TargetInfo, ...]:
     return tuple(
-        TargetInfo(name, weight, active[name].version.arguments.get("max_model_len"))
+        TargetInfo(name, weight, cured.context_tokens(active[name]))
         for name, weight in weights
         if name in active
     )

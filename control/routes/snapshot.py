@@ -123,6 +123,9 @@ class DeploymentInfo(msgspec.Struct, frozen=True):
     hindrance: str = ""  # one of states.Hindrance: why nothing of it is on its way to serve
     cause: str = ""  # of its last failed launch
     launch_after: float | None = None  # epoch seconds: it is not tried again before
+    guarded_since: float | None = None  # epoch seconds: it ran out of memory then
+    guarded_until: float | None = None
+    guard_tokens: int = 0  # of a call that it takes meanwhile, until larger ones were served
 
 
 class Routes(msgspec.Struct, frozen=True):

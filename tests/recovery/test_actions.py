@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from control.checks import Refused
+from control.fleet import actions as fleet
 from control.fleet import launch
-from control.models import AuditEntry, Override, Replica, SnapshotPart
+from control.fleet.rules import DeploymentWanted
+from control.models import AuditEntry, Override, Replica, Route, SnapshotPart
 from control.placement import actions as placement
 from control.placement import books, overrides
 from control.placement import facts as placement_facts
@@ -15,7 +17,8 @@ from control.placement.memory import GIB
 from control.placement.world import Share
 from control.reconcile import loop
 from control.recovery import actions, facts
-from control.states import ReplicaState
+from control.routes import compiler
+from control.states import Part, ReplicaState
 from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -219,3 +222,27 @@ def test_memory_errors_that_were_known_at_its_release_count_no_longer(node):
     recover()
     card.refresh_from_db()
     assert card.quarantined_at is None
+
+
+def test_gateways_learn_of_the_guard_and_of_a_shorter_context(node):
+    replica = a_failure(node)
+    route = Route.objects.create(name="chat")
+    route.targets.create(deployment=replica.deployment, weight=1)
+    recover()
+    routes = compiler.compile_part(Part.ROUTES, 1)
+    info = routes.deployments["d"]
+    assert info.guarded_until == (AT + timedelta(minutes=10)).timestamp()
+    assert info.guard_tokens == 1536  # one step of the smaller batch
+    assert routes.routes["chat"].targets[0].context_tokens is None
+    Override.objects.update(changes={"max_model_len": 384})
+    routes = compiler.compile_part(Part.ROUTES, 2)
+    assert routes.routes["chat"].targets[0].context_tokens == 384
+
+
+def test_what_a_version_taught_ends_with_it(node):
+    replica = a_failure(node)
+    recover()
+    wanted = DeploymentWanted("d", replica.version.model.name, "v2", allow_shorter_context=True)
+    a_version(replica.version.model.name, "v2", engine=VLLM)
+    fleet.save_deployment(wanted, **WHO)
+    assert not Override.objects.filter(dropped_at=None).exists()

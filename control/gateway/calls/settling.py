@@ -6,6 +6,7 @@ from control.gateway.calls.bill import NOTHING, cost_of, used_of
 from control.gateway.calls.journal import Ending, Journal
 from control.gateway.calls.patience import Patience
 from control.gateway.shared import Shared
+from control.states import Outcome
 
 
 def settle(
@@ -24,6 +25,9 @@ def settle(
             attempt.abort()
             usage, _ = tokens = attempt.tokens(ending.outcome)
             used, cost = used_of(usage, ending.outcome, ending.first_token_at), cost_of(usage)
+            if shared.replicas.guards.deployments and ending.outcome is Outcome.COMPLETE:
+                deployment = attempt.live.info.deployment
+                shared.replicas.guards.served(deployment, usage.input + usage.output)
             close = journal.closed(attempt, ending, tokens)
             holding.charge(close, attempt.live.info.model)
     finally:

@@ -9,6 +9,7 @@ from control.gateway.metrics import Tally
 from control.gateway.routing import rules
 from control.gateway.routing.budget import RetryBudget
 from control.gateway.routing.candidates import Pick
+from control.gateway.routing.guards import Guards
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
 from control.gateway.routing.room import kept_slots
@@ -16,7 +17,7 @@ from control.gateway.routing.rotation import Rotation
 from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady, Option
 from control.gateway.waiting.pace import Mean, Pace
 from control.gateway.waiting.rules import Want
-from control.routes.snapshot import ReplicaInfo, Replicas, RouteInfo
+from control.routes.snapshot import DeploymentInfo, ReplicaInfo, Replicas, RouteInfo
 from control.states import Outcome, Priority, ReplicaState, RoutingPolicy
 
 READY, UNHEALTHY = ReplicaState.READY, ReplicaState.UNHEALTHY
@@ -43,6 +44,7 @@ class LiveReplicas:
         self._ready: dict[str, list[Live]] = {}  # by deployment
         self._held_seconds: dict[str, Mean] = {}  # of a slot by a call, by deployment
         self._turns: dict[str, int] = {}  # of routes that go round
+        self.guards = Guards()
         self.rotation = Rotation(limits, clock, tally, self._size)
         self.share_of: Callable[[Live], int] = self._even  # where slots are leased, what it holds
         self.retries = RetryBudget(
@@ -63,6 +65,7 @@ class LiveReplicas:
             known.heads.clear()
             self._size(known)
             known.room.resize(info.kv_tokens)
+            known.room.cap(self.guards.share(info.deployment))
             live[info.id] = known
             if info.state == READY:
                 ready.setdefault(info.deployment, []).append(known)
@@ -73,6 +76,18 @@ class LiveReplicas:
         self.draining = [one for one in live.values() if one.info.state == DRAINING]
         still = {info.deployment for info in replicas.replicas}
         self._held_seconds = {d: mean for d, mean in self._held_seconds.items() if d in still}
+
+    def guard(self, deployments: Iterable[DeploymentInfo], wall: float) -> None:
+        if self.guards.know(deployments, wall):
+            self._cap()
+
+    def end_guards(self, wall: float) -> None:
+        if self.guards.deployments and self.guards.sweep(wall):
+            self._cap()
+
+    def _cap(self) -> None:
+        for live in self._live.values():
+            live.room.cap(self.guards.share(live.info.deployment))
 
     def choose(self, route: RouteInfo, pick: Pick) -> Choice:
         """Of its targets, or else of its fallback; what was tried is not tried again."""
@@ -85,6 +100,8 @@ class LiveReplicas:
             targets = self._buckets.open(targets)
             if not targets and route.targets:
                 return Full()
+        if self.guards.deployments:
+            targets = self.guards.open(targets, pick.kv_tokens)
         options = [Option(t.deployment, t.weight, ready.get(t.deployment, ())) for t in targets]
         choice = rules.choose(options, pick, now)
         if route.fallback is None or isinstance(choice, Chosen):

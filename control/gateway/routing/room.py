@@ -49,11 +49,17 @@ class Room:
         self.held = 0
         self.batch_held = 0  # of those
         self._share = 1.0
+        self._cap = 1.0  # while it is guarded, a part
         self.resize(kv_tokens)
 
     def resize(self, kv_tokens: int | None) -> None:
         self._kv_tokens = kv_tokens
-        self._usable = usable_tokens(kv_tokens, self._share)
+        self._usable = usable_tokens(kv_tokens, self._share * self._cap)
+
+    def cap(self, share: float) -> None:
+        if share != self._cap:
+            self._cap = share
+            self.resize(self._kv_tokens)
 
     def fits(self, tokens: int, *, batch: float, slots: int, slots_in_all: int) -> bool:
         """`slots` of `slots_in_all` are this process's, and such a part of the tokens.
