@@ -24,6 +24,7 @@ class Reader:
     _events: Events = field(default_factory=Events)
     _links: dict[str, tuple[DeviceLink, ...]] = field(default_factory=dict)
     _driver: str = ""
+    _cuda: str = ""
     _initialised: bool = False
     _cpu_read_before: bool = False
     _hanging: threading.Thread | None = None
@@ -66,6 +67,8 @@ class Reader:
         pynvml.nvmlInit()
         self._initialised = True
         self._driver = nvml.value(pynvml.nvmlSystemGetDriverVersion) or ""
+        serves = nvml.value(pynvml.nvmlSystemGetCudaDriverVersion_v2) or 0
+        self._cuda = f"{serves // 1000}.{serves % 1000 // 10}" if serves else ""
 
     def _read_cards(self, count: int, xids: bool) -> tuple[list[GpuReading], list[GpuReading]]:
         """One lost card says so and hides no other."""
@@ -91,6 +94,7 @@ class Reader:
             replace(
                 reading,
                 driver=self._driver,
+                cuda=self._cuda,
                 links=self._links.get(reading.uuid, ()),
                 xids=told.get(reading.uuid, ()),
             )

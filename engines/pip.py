@@ -31,17 +31,37 @@ class NoWheel(InstallFailed):
     """pip's sources have no wheel for this Python and processor."""
 
 
-def install(python: Path, arguments: Sequence[str], on_step: Callable[[str], None]) -> None:
+def install(
+    python: Path, arguments: Sequence[str], on_step: Callable[[str], None], offline: str = ""
+) -> None:
     """`pip install` from wheels only: nothing is built, so no code of a package runs.
 
-    Python compiles what it imports; compiling all of it takes a minute and 400 MB.
+    Python compiles what it imports; compiling all of it takes a minute and 400 MB. `offline` is a
+    folder of wheels: with it no index is asked.
     """
+    _run(python, ["install", "--no-compile", *_source(offline), *arguments], on_step)
+
+
+def download(
+    python: Path, wanted: str, folder: Path, on_step: Callable[[str], None], offline: str = ""
+) -> None:
+    """One wheel, and none of what it depends on."""
+    arguments = ["--no-deps", "--dest", str(folder), *_source(offline), wanted]
+    _run(python, ["download", *arguments], on_step)
+
+
+def _source(offline: str) -> list[str]:
+    """Isolated: neither the environment nor a configuration names another source beside it."""
+    return ["--isolated", "--no-index", "--find-links", offline] if offline else []
+
+
+def _run(python: Path, arguments: Sequence[str], on_step: Callable[[str], None]) -> None:
+    verb, *rest = arguments
     argv = [
-        *(str(python), "-m", "pip", "install"),
-        *("--only-binary", ":all:", "--no-compile"),
-        *("--no-input", "--disable-pip-version-check"),
+        *(str(python), "-m", "pip", verb),
+        *("--only-binary", ":all:", "--no-input", "--disable-pip-version-check"),
         *("--progress-bar", "off", "--timeout", str(_TIMEOUT_SECONDS)),
-        *arguments,
+        *rest,
     ]
     lines: deque[str] = deque(maxlen=LINES_KEPT)
     with subprocess.Popen(
@@ -83,13 +103,13 @@ def explain(output: str, python: str) -> InstallFailed:
     if found := _NO_NETWORK.search(output):
         return InstallFailed(
             f"no network: pip says {found.group()!r}; connect this host, or point pip at a mirror "
-            "(pip config set global.index-url URL, or global.find-links FOLDER)"
+            "(pip config set global.index-url URL), or set WEIR_WHEELS to a folder of wheels"
         )
     if found := _NO_WHEEL.search(output):
         wanted = next(group for group in found.groups() if group)
         return NoWheel(
             f"no wheel of {wanted} for {python} in pip's sources: use another Python "
-            "(WEIR_ENGINE_PYTHON), or add a source (pip config set global.find-links FOLDER)"
+            "(WEIR_ENGINE_PYTHON), or add the wheel to the folder of WEIR_WHEELS, if that is set"
         )
     errors = [found.group(1) for line in output.splitlines() if (found := _ERROR.match(line))]
     last = output.splitlines()[-1] if output else "it said nothing"

@@ -2,38 +2,49 @@
 
 import argparse
 import json
+import platform
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from engines import installs, pip, shim
 from engines.installs import InstallFailed, Job, Progress
+from engines.requirements import HostFacts, lacks_of_the_system, unknown
 from engines.spec import Install
+from engines.vllm.releases import RELEASES
 
 FREE_BYTES_MIN = {"cpu": 5 << 30, "gpu": 20 << 30}
 MARKER = ".complete.json"
-PYTHON_MIN, PYTHON_MAX = (3, 11), (3, 13)
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-# Of each version the parts that were tried together; see the list itself for what is left out.
-TORCH_OF = {"0.32.0": "2.13.0"}
 GGUF = "gguf==0.19.0"
 _REQUIREMENTS = Path(__file__).parent / "vllm" / "requirements-cpu.txt"
-_ASK_PYTHON = "import json, sys; print(json.dumps([*sys.version_info[:2], sys.prefix]))"
+_ASK_PYTHON = "import json, sys; print(json.dumps(sys.version_info[:3]))"
 
 
-def ensure(kind: str, version: str, device_kind: str, root: Path, python: str = "") -> Install:
-    """The environment of this engine, made in the background if it is not there yet.
+@dataclass(frozen=True)
+class Means:
+    """What environments are built with: the interpreter (without one, the one that Weir itself is
+    built on), and a folder of wheels where no index is to be asked."""
 
-    `python` is the interpreter to build on; without it, the one that Weir itself is built on.
-    """
+    python: str = ""
+    wheels: str = ""
+
+
+def ensure(
+    kind: str, version: str, device_kind: str, root: Path, means: Means | None = None
+) -> Install:
+    """The environment of this engine, made in the background if it is not there yet."""
     if kind == "stub":
         return Install("done", 100, "the environment Weir runs in", sys.prefix)
     if kind != "vllm":
         return Install("failed", 0, f"Weir installs no {kind!r}: the kinds are vllm and stub")
+    means = means or Means()
     job = _job(kind, version, device_kind, root)
     argv = ["-m", "engines.runtime", "run", "--kind", kind, "--version", version]
-    argv += ["--device", device_kind, "--root", str(root), "--python", python]
+    argv += ["--device", device_kind, "--root", str(root)]
+    argv += ["--python", means.python, "--wheels", means.wheels]
     return installs.ensure(job, finished, argv)
 
 
@@ -46,6 +57,25 @@ def finished(folder: Path) -> str | None:
     return f"{told['kind']} {told['version']} for {told['device_kind']}"
 
 
+def folder(kind: str, version: str, device_kind: str, root: Path) -> Path:
+    return _job(kind, version, device_kind, root).target
+
+
+def installed(kind: str, version: str, device_kind: str, root: Path) -> bool:
+    return finished(folder(kind, version, device_kind, root)) is not None
+
+
+def listed(root: Path) -> dict[tuple[str, str, str], int | None]:
+    """(kind, version, device kind) → bytes, as counted when it was made, of what is complete."""
+    found = {}
+    for marker in sorted(root.glob(f"*/{MARKER}")):
+        if finished(marker.parent):
+            told = json.loads(marker.read_text())
+            key = (told["kind"], told["version"], told["device_kind"])
+            found[key] = told.get("size_bytes")
+    return found
+
+
 def stop_installers(root: Path) -> list[int]:
     """End installers at work below this root, as for a shutdown; the next `ensure` begins anew."""
     return installs.stop_all(root)
@@ -55,39 +85,59 @@ def _job(kind: str, version: str, device_kind: str, root: Path) -> Job:
     return Job(root, f"{kind}-{version}-{device_kind}")
 
 
-def make(progress: Progress, version: str, device_kind: str, python: str) -> None:
+def facts(python: str = "") -> HostFacts:
+    """What this host has, of which an engine may need more; cards are not its business."""
+    try:
+        base = _base_python(python)
+        told = _run([base, "-c", _ASK_PYTHON], f"{base} cannot be run as Python")
+        found = ".".join(map(str, json.loads(told)))
+    except InstallFailed:
+        found = ""
+    library, version = platform.libc_ver()
+    glibc = version if library == "glibc" else ""
+    return HostFacts(platform.machine(), glibc, found, read=True)
+
+
+def make(progress: Progress, version: str, device_kind: str, means: Means) -> None:
     """Build the environment in its final place, since it cannot be moved; marked when complete."""
     folder = progress.job.target
+    release = RELEASES.get(version)
+    if release is None:
+        raise InstallFailed(unknown(version, RELEASES))
+    base = _base_python(means.python)
+    if lacks := lacks_of_the_system(release, facts(means.python)):
+        raise InstallFailed(f"vllm {version} {'; '.join(lacks)}")
     _check_space(progress.job.root, device_kind)
-    base = _base_python(python)
     progress.say(1, "removes what an earlier try left")
     shutil.rmtree(folder, ignore_errors=True)
     progress.say(2, f"makes a virtual environment on {base}")
     _run([base, "-m", "venv", str(folder)], "the virtual environment could not be made")
-    install = _install_for_cpu if device_kind == "cpu" else _install_for_gpu
-    install(progress, folder, version)
+    if device_kind == "cpu":
+        _install_for_cpu(progress, folder, version, means.wheels)
+    else:
+        _install_for_gpu(progress, folder, version, means.wheels)
     progress.say(95, "checks that the engine can be imported")
     _check_import(folder)
     told = {"kind": "vllm", "version": version, "device_kind": device_kind}
+    told["size_bytes"] = sum(it.stat().st_size for it in folder.rglob("*") if it.is_file())
     shim.write(str(folder / MARKER), json.dumps(told))
 
 
-def _install_for_cpu(progress: Progress, folder: Path, version: str) -> None:
-    if version not in TORCH_OF:
-        known = ", ".join(TORCH_OF)
-        raise InstallFailed(f"Weir knows what vLLM for CPU needs of {known} only, not of {version}")
-    python, torch = folder / "bin" / "python", f"torch=={TORCH_OF[version]}+cpu"
+def _install_for_cpu(progress: Progress, folder: Path, version: str, wheels: str) -> None:
+    python, torch = folder / "bin" / "python", f"torch=={RELEASES[version].torch_cpu}+cpu"
+    say = lambda step: progress.say(5, step)  # noqa: E731  the same for both sources
     try:
-        pip.install(python, ["--no-deps", torch], lambda step: progress.say(5, step))
+        pip.install(python, ["--no-deps", torch], say, wheels)
     except pip.NoWheel:
-        progress.say(6, f"looks for {torch} at {TORCH_CPU_INDEX}")
-        source = ["--extra-index-url", TORCH_CPU_INDEX]
-        pip.install(python, ["--no-deps", *source, torch], lambda step: progress.say(6, step))
-    _install_list(progress, python)
+        if wheels:
+            raise
+        say(f"looks for {torch} at {TORCH_CPU_INDEX}")
+        pip.install(python, ["--no-deps", "--extra-index-url", TORCH_CPU_INDEX, torch], say)
+    _install_list(progress, python, wheels)
     _name_it_vllm(folder, version)
 
 
-def _install_list(progress: Progress, python: Path) -> None:
+def _install_list(progress: Progress, python: Path, wheels: str) -> None:
     lines = [line for line in _REQUIREMENTS.read_text().splitlines() if line[:1] not in ("", "#")]
     begun = 0
 
@@ -97,10 +147,10 @@ def _install_list(progress: Progress, python: Path) -> None:
         share = 90 if step.startswith("unpacks") else 30 + 60 * min(begun, len(lines)) // len(lines)
         progress.say(share, step)
 
-    pip.install(python, ["--no-deps", "-r", str(_REQUIREMENTS)], on_step)
+    pip.install(python, ["--no-deps", "-r", str(_REQUIREMENTS)], on_step, wheels)
 
 
-def _install_for_gpu(progress: Progress, folder: Path, version: str) -> None:
+def _install_for_gpu(progress: Progress, folder: Path, version: str, wheels: str) -> None:
     begun = 5
 
     def on_step(step: str) -> None:
@@ -108,7 +158,7 @@ def _install_for_gpu(progress: Progress, folder: Path, version: str) -> None:
         begun = 90 if step.startswith("unpacks") else min(85, begun + step.startswith("looks for "))
         progress.say(begun, step)
 
-    pip.install(folder / "bin" / "python", [f"vllm=={version}", GGUF], on_step)
+    pip.install(folder / "bin" / "python", [f"vllm=={version}", GGUF], on_step, wheels)
 
 
 def _name_it_vllm(folder: Path, version: str) -> None:
@@ -135,13 +185,7 @@ def _base_python(python: str) -> str:
     """An interpreter by its own path: one in a virtual environment leads to what it was made of."""
     major, minor = sys.version_info[:2]
     base = python or str(Path(sys.base_prefix, "bin", f"python{major}.{minor}"))
-    said = _run([base, "-c", _ASK_PYTHON], f"{base} cannot be run as Python")
-    found = tuple(json.loads(said)[:2])
-    if not PYTHON_MIN <= found <= PYTHON_MAX:
-        raise InstallFailed(
-            f"{base} is Python {found[0]}.{found[1]}; the engine has wheels for 3.11 to 3.13: "
-            "name another one in WEIR_ENGINE_PYTHON"
-        )
+    _run([base, "-c", ""], f"{base} cannot be run as Python")
     return base
 
 
@@ -167,7 +211,8 @@ def main() -> int:
     if arguments.action == "run":
 
         def build(progress: Progress) -> None:
-            make(progress, arguments.version, arguments.device, arguments.python)
+            means = Means(arguments.python, arguments.wheels)
+            make(progress, arguments.version, arguments.device, means)
 
         return installs.work(job, finished, build)
     return _install_in_foreground(arguments)
@@ -177,9 +222,8 @@ def _install_in_foreground(arguments: argparse.Namespace) -> int:
     """Shows the progress of the one installer there is, whoever started it."""
 
     def ask() -> Install:
-        return ensure(
-            arguments.kind, arguments.version, arguments.device, arguments.root, arguments.python
-        )
+        means = Means(arguments.python, arguments.wheels)
+        return ensure(arguments.kind, arguments.version, arguments.device, arguments.root, means)
 
     try:
         for news in installs.poll(ask):
@@ -202,6 +246,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cpu", choices=["cpu", "gpu"])
     parser.add_argument("--root", type=lambda text: Path(text).absolute(), required=True)
     parser.add_argument("--python", default="", help="interpreter to build on")
+    parser.add_argument("--wheels", default="", help="folder of wheels, instead of an index")
     return parser
 
 

@@ -22,6 +22,7 @@ class EngineSpec:
     memory_ratio: float | None = None  # of a whole card: its budget, or what must be free
     slots: int = 16  # calls in one step
     arguments: dict[str, str | int | float | bool] = field(default_factory=dict)
+    unsafe: tuple[str, ...] = ()  # what an owner allowed: pickle, trust_remote_code
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ class GpuReading:
     links: tuple[DeviceLink, ...] = ()
     compute_capability: str = ""  # "9.0"
     driver: str = ""  # version, as "580.95.05"
+    cuda: str = ""  # the newest that the driver serves, as "13.0"
     energy_joules: float | None = None  # since the driver started
     ecc_corrected: int | None = None  # errors since the driver started
     ecc_uncorrected: int | None = None

@@ -183,6 +183,15 @@ int nvmlSystemGetDriverVersion(char *out, unsigned size) {
     return lookup("driver", value) ? copy(value, out, size) : NOT_SUPPORTED;
 }
 
+int nvmlSystemGetCudaDriverVersion_v2(int *version) {
+    char value[VALUE_MAX];
+    int result = enter("nvmlSystemGetCudaDriverVersion", -1);
+    if (result) return result;
+    if (!lookup("cuda", value)) return NOT_SUPPORTED;
+    *version = atoi(value);
+    return SUCCESS;
+}
+
 int nvmlDeviceGetCount_v2(unsigned *count) {
     int result = enter("nvmlDeviceGetCount", -1);
     if (!result) *count = (unsigned)count_cards();

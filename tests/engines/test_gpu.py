@@ -14,7 +14,12 @@ def two_cards(**more):
 
 
 def test_reads_every_card(readings, state):
-    more = {"gpu.0.process.0": "42:1000", "gpu.0.process.1": "43", "driver": "580.95.05"}
+    more = {
+        "gpu.0.process.0": "42:1000",
+        "gpu.0.process.1": "43",
+        "driver": "580.95.05",
+        "cuda": 13000,
+    }
     whole = {"energy": 7_500, "ecc_corrected": 3, "ecc_uncorrected": 0, "capability": "9.0"}
     write_state(state, **two_cards(**more, **{f"gpu.0.{name}": it for name, it in whole.items()}))
     first, second = readings().read()
@@ -36,6 +41,7 @@ def test_reads_every_card(readings, state):
         "links": [],
         "compute_capability": "9.0",
         "driver": "580.95.05",
+        "cuda": "13.0",
         "energy_joules": 7.5,
         "ecc_corrected": 3,
         "ecc_uncorrected": 0,

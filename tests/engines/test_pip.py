@@ -1,5 +1,8 @@
 """pip's words become steps and reasons."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from engines import pip
@@ -62,3 +65,13 @@ def test_a_failure_says_which_why_and_what_to_do(output, kind, said):
     failure = pip.explain(output, PYTHON)
     assert type(failure) is kind
     assert said in str(failure)
+
+
+def test_offline_nothing_is_taken_from_elsewhere_than_the_folder(tmp_path):
+    (tmp_path / "wheels").mkdir()
+    steps = []
+    with pytest.raises(pip.NoWheel, match="no wheel of pip==.*folder of WEIR_WHEELS"):
+        pip.download(
+            Path(sys.executable), "pip==24.0", tmp_path, steps.append, str(tmp_path / "wheels")
+        )
+    assert not list(tmp_path.glob("*.whl"))
