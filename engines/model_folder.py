@@ -6,6 +6,7 @@ from pathlib import Path
 
 HEADER_BYTES_MAX = 100 << 20
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json")
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _INDEX = "model.safetensors.index.json"
 
 
@@ -13,8 +14,11 @@ class BadModel(Exception):
     """What is missing or damaged."""
 
 
-def check(folder: Path) -> int:
-    """Bytes of its weights; BadModel if an engine could not load it."""
+def check(folder: Path, *, pickle: bool = False) -> int:
+    """Bytes of its weights; BadModel if an engine could not load it, or would run code by it.
+
+    `pickle`: an owner allows weights that run code of whoever made them when they are loaded.
+    """
     if not folder.is_dir():
         raise BadModel(f"{folder} is no folder on this node")
     _read_json(folder / "config.json")
@@ -22,12 +26,24 @@ def check(folder: Path) -> int:
         raise BadModel(f"{folder} has no tokenizer: none of {', '.join(_TOKENIZERS)}")
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise BadModel(f"{folder} has no weights: no *.safetensors")
+        return _pickles(folder, allowed=pickle)
     if (folder / _INDEX).is_file():
         named = set(_read_json(folder / _INDEX).get("weight_map", {}).values())
         if missing := named - {file.name for file in files}:
             raise BadModel(f"{folder} lacks {', '.join(sorted(missing))}, which its index names")
     return sum(check_safetensors(file) for file in files)
+
+
+def _pickles(folder: Path, *, allowed: bool) -> int:
+    found = [path for pattern in PICKLES for path in sorted(folder.glob(pattern))]
+    if not found:
+        raise BadModel(f"{folder} has no weights: no *.safetensors")
+    if not allowed:
+        raise BadModel(
+            f"{folder} has no safetensors; {found[0].name} is a pickle, which runs code when it is "
+            "loaded: convert it, or have an owner allow it (unsafe: {pickle: why})"
+        )
+    return sum(path.stat().st_size for path in found)
 
 
 def config(folder: Path) -> dict:

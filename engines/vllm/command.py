@@ -45,6 +45,20 @@ ELSEWHERE = {
     "port": "the node",
     "api_key": "the replica",
     "model": "the version's source",
+    "tokenizer": "the version's source",
+    "load_format": "the version (unsafe: {pickle: why})",
+    "download_dir": "the node",
+    "uds": "the node",
+    "root_path": "the gateway",
+    "ssl_keyfile": "the gateway",
+    "ssl_certfile": "the gateway",
+    "enable_prompt_tokens_details": "the meter",
+    "enable_force_include_usage": "the meter",
+    "disable_log_stats": "the meter",
+    "disable_uvicorn_access_log": "the node",
+    "num_gpu_blocks_override": "the placement",
+    "data_parallel_size": "the deployment (replicas)",
+    "headless": "the node",
 }
 
 # Said in other words than the flag's, or by a field of the spec that follows from them.
@@ -76,6 +90,7 @@ def build_command(spec: EngineSpec, runtime: Path, base_env: Mapping[str, str]) 
         # Cached tokens are priced apart; without this vLLM does not tell them.
         "--enable-prompt-tokens-details",
         "--disable-uvicorn-access-log",
+        *_format(spec),
         *_device_flags(spec),
         *_speculation(spec.arguments),
         *flags(_plain(spec.arguments), ARGUMENTS),
@@ -105,6 +120,11 @@ def _memory(spec: EngineSpec) -> tuple[str, ...]:
         f"replica {spec.replica_id} has neither kv_cache_bytes nor memory_ratio: "
         "without one vLLM takes nearly all memory of the device"
     )
+
+
+def _format(spec: EngineSpec) -> tuple[str, ...]:
+    """By itself the engine takes pickles where it finds no safetensors, and they run code."""
+    return () if "pickle" in spec.unsafe else ("--load-format", "safetensors")
 
 
 def _plain(arguments: Mapping[str, Value]) -> dict[str, Value]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engines.spec import BadSpec, EngineSpec
-from engines.vllm.command import build_command
+from engines.vllm.command import ARGUMENTS, ELSEWHERE, build_command
 
 RUNTIME = Path("/runtimes/vllm")
 NODE = {
@@ -49,6 +49,7 @@ def test_an_engine_for_cpu_gets_its_reserved_bytes_and_runs_eagerly():
         *("--kv-cache-memory-bytes", "67108864"),
         "--enable-prompt-tokens-details",
         "--disable-uvicorn-access-log",
+        *("--load-format", "safetensors"),
         "--enforce-eager",
         "--no-enable-prefix-caching",
         *("--max-model-len", "2048"),
@@ -137,3 +138,27 @@ def test_what_sets_the_batch_is_said_once_each():
     assert "--max-num-batched-tokens 4096" in argv
     assert "--cpu-offload-gb 2.5" in argv
     assert "speculative" not in argv
+
+
+def test_pickles_are_loaded_only_where_an_owner_allowed_them():
+    allowed = replace(CPU, unsafe=("pickle",))
+    assert "--load-format" not in build_command(allowed, RUNTIME, NODE).argv
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["host", "port", "served-model-name", "max-num-seqs", "kv-cache-memory-bytes", "load-format",
+     "gpu-memory-utilization", "enable-prompt-tokens-details", "disable-uvicorn-access-log"],
+)  # fmt: skip
+def test_what_weir_sets_no_version_may_set(flag):
+    """Else it would be said twice, and the engine would take the last."""
+    command = build_command(replace(GPU, kv_cache_bytes=1 << 30), RUNTIME, NODE)
+    assert f"--{flag}" in command.argv
+    name = flag.replace("-", "_")
+    if name != "max_num_seqs":  # of the version, or computed: said once
+        assert name in ELSEWHERE
+    assert sum(one == f"--{flag}" for one in command.argv) == 1
+
+
+def test_every_argument_is_the_versions_or_weirs():
+    assert not set(ARGUMENTS) & set(ELSEWHERE)
