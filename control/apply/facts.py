@@ -108,7 +108,7 @@ def _catalog() -> Iterator[tuple[str, Seen]]:
         yield f"model {row.name}", Seen(None, archived=row.archived_at is not None)
     for row in Version.objects.select_related("model"):
         engine = EngineWanted(**row.engine)
-        content = VersionWanted(engine, row.source, row.arguments, row.memory)
+        content = VersionWanted(engine, row.source, row.arguments, row.memory, row.unsafe)
         sealed = digest_of(opened(row.upstream_key) or UNREADABLE) if row.upstream_key else ""
         aside = row.archived_at or row.model.archived_at
         seen = Seen(content, aside is not None, digest=sealed, content=row.digest)

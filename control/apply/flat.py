@@ -67,6 +67,7 @@ def _version(wanted: VersionWanted) -> dict:
         "source": parts["source"],
         **{f"arguments.{name}": value for name, value in parts["arguments"].items()},
         "memory": parts["memory"],
+        "unsafe": parts.get("unsafe"),
     }
 
 

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.db import transaction
 
 from control import checks
@@ -13,6 +14,9 @@ from control.models.audit import record
 from control.models.sealing import opened, seal
 from control.states import DeploymentState, Part
 
+# Who acts from a shell has the platform's own credentials, and no user's name has a colon.
+SHELL = "shell:"
+
 
 def save_version(
     model: str, version: str, content: VersionWanted, *, by: str, reason: str, at: datetime
@@ -20,6 +24,7 @@ def save_version(
     """Add a version, or find it as it is wanted. Other content under its name is refused."""
     allowed = settings.WEIR_ALLOW_STUB
     checks.require(rules.version_problems(model, version, content, stub_allowed=allowed))
+    _require_owner(content, by)
     with transaction.atomic():
         entry = save_model(model, by=by, reason=reason, at=at)
         stored = Version.objects.select_for_update().filter(model=entry, name=version).first()
@@ -27,6 +32,8 @@ def save_version(
             stored = _insert(entry, version, content)
             change = (None, content.content)
             record("create version", str(stored), by=by, reason=reason, at=at, change=change)
+            for what, why in (content.unsafe or {}).items():
+                record(f"allow {what}", str(stored), by=by, reason=why, at=at)
             return stored
         if stored.digest != content.digest:
             raise checks.refuse("version", f"{stored} is stored already; {IMMUTABLE}")
@@ -90,6 +97,18 @@ def _revise(stored: Version, content: VersionWanted) -> bool:
     stored.archived_at = None
     stored.save(update_fields=["upstream_key", "archived_at"])
     return True
+
+
+def _require_owner(content: VersionWanted, by: str) -> None:
+    """Weights that run code of whoever made them: only an owner may let them in."""
+    if not content.unsafe or by.startswith(SHELL):
+        return
+    if not get_user_model().objects.filter(username=by, is_superuser=True, is_active=True).exists():
+        raise checks.refuse(
+            "unsafe",
+            f"only an owner may allow {', '.join(content.unsafe)}: a superuser of the console, or "
+            "whoever may run `weir apply` on a host of the platform",
+        )
 
 
 def _active_model(name: str) -> CatalogModel:

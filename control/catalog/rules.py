@@ -4,49 +4,43 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 from control import checks
 from control.catalog.batch import batch_problems
 from control.checks import Problem
 from engines import kinds as engines
+from engines import sources
 from engines.arguments import Argument, Value, check_arguments
+from engines.requirements import unknown
 from engines.spec import BadSpec
+from engines.vllm.releases import RELEASES
 
 IMMUTABLE = "versions are immutable: name a new one"
 KINDS = ("vllm", "external", "stub")
-# A release is added here when its command line, metrics and log lines have been tried.
-ENGINE_VERSIONS = {"vllm": ("0.32.0",)}
+ENGINE_VERSIONS = {"vllm": tuple(RELEASES)}
 ARGUMENTS_MAX = 64
 CONTEXT_TOKENS_MAX = 2**24
 MEMORY_MAX = 2**40
 URL_CHARACTERS_MAX = 500
+UNSAFE_REASON_CHARACTERS_MAX = 500
 # Which arguments an engine takes, and who decides those that it takes from Weir.
 ARGUMENTS = {
     **{name: (kind.arguments, kind.elsewhere) for name, kind in engines.KINDS.items()},
     "external": ({"max_model_len": Argument.whole(1)}, {}),
 }
 WITHHELD = {
-    "trust_remote_code": "code that comes with weights is not run: Weir",
+    "trust_remote_code": "code that comes with weights is not run unless an owner allows it "
+    "(unsafe: {trust_remote_code: why}): Weir",
     "scheduling_policy": "the order of calls: the gateway",
     "speculative_config": "what guesses: speculative_method and speculative_tokens say it, Weir",
     "spec_model": "a draft model is weights of its own, which no version carries: Weir",
 }
-MEMBERS_OF_SOURCE = {
-    "pypi": {"pypi", "release"},
-    "huggingface": {"huggingface", "revision"},
-    "path": {"path"},
-}
-_PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
-_RELEASE = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,63}")
-_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _URL = re.compile(
     r"https?://(?P<user>[^/@]*@)?"
     r"([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
     r"(:(?P<port>[0-9]{1,5}))?"
     r"(/[A-Za-z0-9._~%/-]*)?"
 )
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
@@ -68,19 +62,22 @@ class VersionWanted:
     """Artifact, engine and arguments: the content that never changes under one name."""
 
     engine: EngineWanted
-    source: dict[str, str] | None = None
+    source: dict | None = None
     arguments: dict[str, Value] = field(default_factory=dict)
     memory: dict[str, int] | None = None
+    unsafe: dict[str, str] | None = None  # what an owner allows of the weights → why
     upstream_key: str | None = field(default=None, repr=False)  # may change: it is no content
 
     @property
     def content(self) -> dict:
-        return {
+        parts = {
             "engine": self.engine.stored,
             "source": self.source,
             "arguments": self.arguments,
             "memory": self.memory,
         }
+        # Named only where it is said, so that digests of other versions stay what they were.
+        return parts | ({"unsafe": self.unsafe} if self.unsafe else {})
 
     @property
     def digest(self) -> str:
@@ -97,6 +94,7 @@ def version_problems(
         *checks.version_name("name", version),
         *_engine_problems(content.engine, stub_allowed),
         *_source_problems(content),
+        *_unsafe_problems(content),
         *_argument_problems(content),
         *_memory_problems(content),
         *upstream_key_problems(content),
@@ -109,8 +107,7 @@ def _engine_problems(engine: EngineWanted, stub_allowed: bool) -> list[Problem]:
             known = ENGINE_VERSIONS["vllm"]
             if engine.version in known:
                 return _absent("engine", {"url": engine.url, "served_name": engine.served_name})
-            what = f"vllm {engine.version or '(none)'} is not supported; {', '.join(known)} is"
-            return [Problem("engine.version", what)]
+            return [Problem("engine.version", unknown(engine.version, RELEASES))]
         case "external":
             return [
                 *_url_problems(engine.url),
@@ -149,51 +146,42 @@ def _source_problems(content: VersionWanted) -> list[Problem]:
     if content.engine.kind == "external":
         return [Problem("source", "an external engine brings its own weights: leave it out")]
     if not source:
-        return [
-            Problem("source", "is required: {pypi, release}, {huggingface, revision} or {path}")
+        return [Problem("source", f"is required: {sources.SHAPES}")]
+    return [
+        Problem(f"source.{member}" if member else "source", what)
+        for member, what in sources.problems(source)
+    ]
+
+
+def _unsafe_problems(content: VersionWanted) -> list[Problem]:
+    """Each with a reason, and only where it can be meant."""
+    unsafe = content.unsafe
+    if unsafe is None:
+        return []
+    if content.engine.kind != "vllm":
+        return [Problem("unsafe", "does not belong to an engine of this kind")]
+    odd = [name for name in unsafe if name not in sources.UNSAFE]
+    if odd or not unsafe:
+        known = " or ".join(f"{name}: why" for name in sources.UNSAFE)
+        return [Problem("unsafe", f"is {known}, not {', '.join(odd) or 'empty'}")]
+    return [
+        problem
+        for name, reason in unsafe.items()
+        for problem in [
+            *checks.text(f"unsafe.{name}", reason, UNSAFE_REASON_CHARACTERS_MAX),
+            *([] if reason.strip() else [Problem(f"unsafe.{name}", "wants the reason")]),
         ]
-    kinds = [kind for kind in MEMBERS_OF_SOURCE if kind in source]
-    if len(kinds) != 1 or set(source) != MEMBERS_OF_SOURCE[kinds[0]]:
-        return [Problem("source", "is {pypi, release}, {huggingface, revision} or {path}")]
-    return _SOURCES[kinds[0]](source)
-
-
-def _pypi_problems(source: dict[str, str]) -> list[Problem]:
-    problems = []
-    if not _PACKAGE.fullmatch(source["pypi"]):
-        problems.append(Problem("source.pypi", f"{source['pypi']!r} is no package name"))
-    if not _RELEASE.fullmatch(source["release"]):
-        problems.append(Problem("source.release", f"{source['release']!r} is no release: 1.0.0"))
-    return problems
-
-
-def _huggingface_problems(source: dict[str, str]) -> list[Problem]:
-    problems = []
-    if not _REPOSITORY.fullmatch(source["huggingface"]):
-        problems.append(Problem("source.huggingface", "is an organisation and a name: org/name"))
-    if not _COMMIT.fullmatch(source["revision"]):
-        what = "is a commit, 40 hexadecimal digits: a branch or tag may move"
-        problems.append(Problem("source.revision", what))
-    return problems
-
-
-def _path_problems(source: dict[str, str]) -> list[Problem]:
-    path = PurePosixPath(source["path"])
-    if not path.is_absolute() or ".." in path.parts:
-        return [Problem("source.path", "is an absolute path without ..: /models/x")]
-    return checks.text("source.path", source["path"], 500)
-
-
-_SOURCES = {"pypi": _pypi_problems, "huggingface": _huggingface_problems, "path": _path_problems}
+    ]
 
 
 def _argument_problems(content: VersionWanted) -> list[Problem]:
     known, elsewhere = ARGUMENTS.get(content.engine.kind, ARGUMENTS["vllm"])
-    offered = {name: known[name] for name in known if name not in WITHHELD}
+    withheld = {name: who for name, who in WITHHELD.items() if name not in (content.unsafe or {})}
+    offered = {name: known[name] for name in known if name not in withheld}
     problems = checks.whole("arguments", len(content.arguments), 0, ARGUMENTS_MAX)
     for name, value in content.arguments.items():
         try:
-            check_arguments(content.engine.kind, {name: value}, offered, elsewhere | WITHHELD)
+            check_arguments(content.engine.kind, {name: value}, offered, elsewhere | withheld)
         except BadSpec as bad:
             what = str(bad).removeprefix(f"argument {name!r}").lstrip(": ")
             problems.append(Problem(f"arguments.{name}", what))

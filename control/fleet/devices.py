@@ -78,7 +78,8 @@ def record(node: Node, readings: list[GpuReading], our_pids: set[int], at: datet
             _count(reading, at)
     _mark_absent(node, readings)
     if driver := next((one.driver for one in readings if one.driver), ""):
-        Node.objects.filter(pk=node.pk).exclude(driver=driver).update(driver=driver)
+        told = {"driver": driver, "cuda": next((one.cuda for one in readings if one.cuda), "")}
+        Node.objects.filter(pk=node.pk).exclude(**told).update(**told)
 
 
 def samples(node: Node, readings: list[GpuReading], at: datetime) -> list[DeviceSample]:

@@ -21,7 +21,7 @@ from engines import model_folder
 from engines.kinds import KINDS
 from engines.spec import EngineSpec
 
-OTHER_WEIGHTS = ("*.bin", "*.pt")
+OTHER_WEIGHTS = model_folder.PICKLES
 
 
 def folder_of(replica: Replica) -> Path:
@@ -123,6 +123,7 @@ def specification(replica: Replica, weights: str) -> EngineSpec:
         **_memory(replica, held),
         slots=replica.slots,
         arguments=_arguments(replica),
+        unsafe=tuple(version.unsafe or ()),
     )
 
 

@@ -12,6 +12,7 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from control.fleet import devices, engine_http, launch, orders, ports
+from control.fleet.disk import files
 from control.fleet.draining import facts as draining_facts
 from control.fleet.draining import rules as draining_rules
 from control.models import IllegalMove, Replica, Reservation
@@ -88,8 +89,8 @@ def stop_replica(replica_id: int) -> None:
     replica, at = mine(replica_id), timezone.now()
     if replica is None or not _may_stop(replica, at):
         return
-    hears = replica.ready_at is not None and replica.cause != "hung"
-    grace = STOP_GRACE_SECONDS if hears else STARTING_STOP_GRACE_SECONDS
+    served = replica.ready_at is not None
+    grace = STOP_GRACE_SECONDS if served else STARTING_STOP_GRACE_SECONDS
     try:
         stopped = supervisor.stop(launch.folder_of(replica), grace)
     except supervisor.Busy as error:
@@ -120,6 +121,7 @@ def _ended(replica: Replica, at: datetime) -> None:
         ):
             return
         placement.release(replica, at=at)
+    files.let_go(replica.pk)
 
 
 def _may_stop(replica: Replica, at: datetime) -> bool:
@@ -161,19 +163,14 @@ def load_of(replica: Replica) -> EngineLoad | None:
 def _files(replica: Replica, at: datetime) -> tuple[Path, str] | None:
     """The engine's environment and the model's folder; None while they are on their way."""
     engine = replica.version.engine
-    installed = runtime.ensure(
-        engine["kind"],
-        engine.get("version", ""),
-        launch.device_kind(replica),
-        settings.WEIR_RUNTIMES,
-        settings.WEIR_ENGINE_PYTHON,
-    )
+    installed = files.ensure_runtime(replica.node, engine, launch.device_kind(replica))
     what = f"installs {engine['kind']} {engine.get('version', '')}"
     if not _arrived(replica, "runtime", what, installed, at):
         return None
     if not replica.version.source:
         return Path(installed.path), ""
-    fetched = weights.ensure(replica.version.source, settings.WEIR_WEIGHTS, Path(installed.path))
+    version, path = replica.version, Path(installed.path)
+    fetched = files.ensure_weights(version.source, version.unsafe, path, holder=replica)
     if not _arrived(replica, "weights", f"fetches {replica.version}", fetched, at):
         return None
     return Path(installed.path), fetched.path

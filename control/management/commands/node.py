@@ -14,6 +14,7 @@ from django.utils import timezone
 from control.celery import app
 from control.fleet import node as nodes
 from control.fleet import node_tasks, orders
+from control.fleet.disk import files
 from control.fleet.watch import Watch
 from control.management import node_verbs
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
@@ -45,6 +46,7 @@ class Command(BaseCommand):
             refuse_older_schema()
             lock = nodes.hold_home()
             node = nodes.join(settings.WEIR_NODE_NAME)
+            files.say_host(node)
         except (nodes.NameTaken, SchemaIsOlder) as refused:
             raise CommandError(str(refused)) from None
         except DatabaseError as error:

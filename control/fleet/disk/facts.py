@@ -1,0 +1,104 @@
+"""What nodes say of themselves, and what they have on their disks."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from control.models import Device, Node, NodeRuntime, NodeWeights
+from control.states import NodeState
+from engines.requirements import HostFacts
+
+ROWS_MAX = 1000
+
+
+@dataclass(frozen=True)
+class RuntimeFacts:
+    node: str
+    engine: str
+    version: str
+    device_kind: str
+    state: str
+    percent: int
+    detail: str
+    size_bytes: int | None
+    state_at: datetime
+
+
+@dataclass(frozen=True)
+class WeightsFacts:
+    node: str
+    key: str
+    source: tuple[tuple[str, str], ...]
+    state: str
+    percent: int
+    detail: str
+    size_bytes: int | None
+    held: bool
+    used_at: datetime | None
+    state_at: datetime
+
+
+def host(node: Node) -> HostFacts:
+    return hosts([node])[node.name]
+
+
+def hosts(nodes: Iterable[Node]) -> dict[str, HostFacts]:
+    nodes = list(nodes)
+    cards = defaultdict(set)
+    rows = Device.objects.filter(node__in=nodes, kind="gpu").exclude(compute_capability="")
+    for node_id, capability in rows.values_list("node_id", "compute_capability"):
+        cards[node_id].add(capability)
+    return {
+        node.name: HostFacts(
+            machine=node.host.get("machine", ""),
+            glibc=node.host.get("glibc", ""),
+            python=node.host.get("python", ""),
+            driver=node.driver,
+            cuda=node.cuda,
+            compute_capabilities=tuple(sorted(cards[node.pk])),
+            read=bool(node.host),
+        )
+        for node in nodes
+    }
+
+
+def runtimes(node: str | None = None) -> list[RuntimeFacts]:
+    rows = _of(NodeRuntime.objects, node).order_by("node__name", "engine", "version", "device_kind")
+    return [
+        RuntimeFacts(
+            node=row.node.name,
+            engine=row.engine,
+            version=row.version,
+            device_kind=row.device_kind,
+            state=row.state,
+            percent=row.percent,
+            detail=row.detail,
+            size_bytes=row.size_bytes,
+            state_at=row.state_at,
+        )
+        for row in rows[:ROWS_MAX]
+    ]
+
+
+def weights(node: str | None = None) -> list[WeightsFacts]:
+    return [
+        WeightsFacts(
+            node=row.node.name,
+            key=row.key,
+            source=tuple((name, str(value)) for name, value in row.source.items()),
+            state=row.state,
+            percent=row.percent,
+            detail=row.detail,
+            size_bytes=row.size_bytes,
+            held=row.held,
+            used_at=row.used_at,
+            state_at=row.state_at,
+        )
+        for row in _of(NodeWeights.objects, node).order_by("node__name", "key")[:ROWS_MAX]
+    ]
+
+
+def _of(rows, node: str | None):
+    found = rows.select_related("node").exclude(node__state=NodeState.REMOVED)
+    return found.filter(node__name=node) if node else found
