@@ -12,6 +12,7 @@ from control.autoscaling import facts as autoscaling
 from control.catalog import facts as catalog
 from control.catalog import fitting
 from control.fleet import facts as fleet
+from control.fleet.disk import facts as disk
 from control.fleet.nodes import facts as machines
 from control.routes import facts as routes
 from control.states import NodeState, ReplicaState
@@ -115,7 +116,8 @@ def node(at: datetime, name: str) -> dict:
         for link in device.links
         if device.uuid < link.uuid
     ]
-    return {"now": at, "node": found, "links": links, "utilisation": _utilisation(list(names))}
+    shown = {"now": at, "node": found, "links": links, "utilisation": _utilisation(list(names))}
+    return shown | disk.of_node(name)
 
 
 def models(at: datetime) -> dict:

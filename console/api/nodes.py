@@ -3,11 +3,14 @@
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
+from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from console.api.base import Form, Noun, read
+from console.api.disk import DiskShape
 from console.api.shapes import NodeShape
+from control.fleet.disk import facts as disk
 from control.fleet.nodes import actions, facts, rules
 
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
@@ -64,6 +67,14 @@ class Nodes(Noun):
         """Its host goes in so many seconds: drained by then, with or without successors."""
         actions.leave(name, read(LeavingForm, request)["in_seconds"], **self.who())
         return self.retrieve(request, name)
+
+    @extend_schema(parameters=[NAME], responses=DiskShape)
+    @action(detail=True, methods=["get"], pagination_class=None)
+    def disk(self, request: Request, name: str) -> Response:
+        """Engines and weights that it has, or that are on their way."""
+        if facts.node(name) is None:
+            raise NotFound(f"there is no node {name!r}")
+        return Response(DiskShape(disk.of_node(name)).data)
 
     @extend_schema(parameters=[NAME])
     def destroy(self, request: Request, name: str) -> Response:

@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
 from console.api.base import OperatorsOnly
+from console.api.disk import Runtimes, Weights
 from console.api.fleet import Deployments, Routes
 from console.api.models import Models
 from console.api.nodes import Nodes
@@ -28,6 +29,8 @@ router.register("nodes", Nodes, basename="api-node")
 
 urlpatterns = [
     *router.urls,
+    path("runtimes/", Runtimes.as_view(), name="api-runtimes"),
+    path("weights/", Weights.as_view(), name="api-weights"),
     path("usage/", Usage.as_view(), name="api-usage"),
     path("schema/", Schema.as_view(), name="api-schema"),
 ]

@@ -63,6 +63,13 @@ def hosts(nodes: Iterable[Node]) -> dict[str, HostFacts]:
     }
 
 
+def of_node(name: str) -> dict:
+    """All of one node, for its page."""
+    row = Node.objects.filter(name=name).first()
+    said = {"cuda": row.cuda, **row.host} if row else {}
+    return said | {"runtimes": runtimes(name), "weights": weights(name)}
+
+
 def runtimes(node: str | None = None) -> list[RuntimeFacts]:
     rows = _of(NodeRuntime.objects, node).order_by("node__name", "engine", "version", "device_kind")
     return [
