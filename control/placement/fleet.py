@@ -32,6 +32,7 @@ class Fleet:
         self._entries: list[list[tuple[Shelf, Entry]]] = []
         self._warm: dict[int, list[int]] = defaultdict(list)  # version → places of nodes with it
         self._shelved: set[int] = {0}  # versions that have shelves: those that were asked for
+        self._sizes: set[int] = set()  # of groups of empty cards that were asked for
         self.quotas = {quota.id: quota for quota in quotas}
         self.held: dict[int, set[int]] = defaultdict(set)  # project → devices
         self.empty_cards = 0
@@ -64,6 +65,8 @@ class Fleet:
     def walk(self, need: Need, room: Room, least: int, version: int = 0) -> Iterator[NodeFacts]:
         """Nodes with a gap of that size, each once, the best by the need's policy first."""
         seen: set[int] = set()
+        if room is Room.OWN and need.devices > 1 and need.devices not in self._sizes:
+            self._size(need.devices)
         for name in _shelves(need, room):
             shelf = self._shelves.get((name, need.pool, version), [])
             end = bisect_right(shelf, (-least, 0, 0))
@@ -76,7 +79,8 @@ class Fleet:
 
     def largest(self, need: Need, room: Room) -> int:
         """The largest gap there is for it."""
-        shelves = (self._shelves.get((name, need.pool, 0)) for name in _shelves(need, room))
+        names = (EMPTY,) if room is Room.OWN else _shelves(need, room)
+        shelves = (self._shelves.get((name, need.pool, 0)) for name in names)
         return max((-shelf[0][0] for shelf in shelves if shelf), default=0)
 
     def reserve(self, placed: Placed, need: Need) -> None:
@@ -108,7 +112,7 @@ class Fleet:
             del shelf[bisect_left(shelf, entry)]
         self.empty_cards -= _empty_cards(before)
         self._nodes[place] = after
-        self._entries[place] = list(_entries(after, place, self._shelved))
+        self._entries[place] = list(_entries(after, place, self._shelved, self._sizes))
         for key, entry in self._entries[place]:
             insort(self._shelves[key], entry)
         self.empty_cards += _empty_cards(after)
@@ -116,14 +120,24 @@ class Fleet:
     def _shelve(self, version: int) -> None:
         self._shelved.add(version)
         for place in self._warm[version]:
-            for key, entry in _entries(self._nodes[place], place, {version}):
+            for key, entry in _entries(self._nodes[place], place, {version}, self._sizes):
                 self._entries[place].append((key, entry))
                 self._shelves[key].append(entry)
         for key in [key for key in self._shelves if key[2] == version]:
             self._shelves[key].sort()
 
+    def _size(self, count: int) -> None:
+        """Shelves of so many empty cards of one node: most nodes have too few to be looked at."""
+        self._sizes.add(count)
+        for place, node in enumerate(self._nodes):
+            for key, entry in _grouped(node, place, self._shelved, {count}):
+                self._entries[place].append((key, entry))
+                self._shelves[key].append(entry)
+        for key in [key for key in self._shelves if key[0] == _empty(count)]:
+            self._shelves[key].sort()
+
     def _count(self, node: NodeFacts, place: int) -> None:
-        self._entries.append(list(_entries(node, place, self._shelved)))
+        self._entries.append(list(_entries(node, place, self._shelved, self._sizes)))
         for key, entry in self._entries[place]:
             self._shelves[key].append(entry)
         for version in node.weights:
@@ -152,7 +166,7 @@ def _shelves(need: Need, room: Room) -> tuple[str, ...]:
         case Room.RAM:
             return (RAM,)
         case Room.OWN:
-            return (EMPTY,)
+            return (_empty(need.devices),)
         case Room.SHARED:
             both = (_shared(need.priority), EMPTY)
             return both[::-1] if need.policy == Policy.SPREAD else both
@@ -162,14 +176,42 @@ def _shared(priority: str) -> str:
     return f"shared {priority}"
 
 
-def _entries(node: NodeFacts, place: int, shelved: set[int]) -> Iterator[tuple[Shelf, Entry]]:
+def _empty(count: int) -> str:
+    return EMPTY if count == 1 else f"{EMPTY} {count}"
+
+
+def _entries(
+    node: NodeFacts, place: int, shelved: set[int], sizes: set[int]
+) -> Iterator[tuple[Shelf, Entry]]:
     """`shelved`: the versions whose shelves it may stand on; 0 is the one for all."""
     if node.blocked:
         return
-    versions = (shelved & node.weights) | (shelved & {0})
     gaps = [(shelf_of(it), free_bytes(it)) for it in node.devices if not it.blocked]
     total = sum(free for _, free in gaps)
-    for name, free in set(gaps):
+    yield from _on_shelves(set(gaps), node, (total, place), shelved)
+    if sizes:
+        yield from _grouped(node, place, shelved, sizes)
+
+
+def _grouped(
+    node: NodeFacts, place: int, shelved: set[int], sizes: set[int]
+) -> Iterator[tuple[Shelf, Entry]]:
+    """For each size of a group, the smallest gap of the largest such group of empty cards."""
+    if node.blocked:
+        return
+    usable = [device for device in node.devices if not device.blocked]
+    total = sum(free_bytes(device) for device in usable)
+    empty = sorted((free_bytes(it) for it in usable if shelf_of(it) == EMPTY), reverse=True)
+    gaps = {(_empty(count), empty[count - 1]) for count in sizes if count <= len(empty)}
+    yield from _on_shelves(gaps, node, (total, place), shelved)
+
+
+def _on_shelves(
+    gaps: set[tuple[str, int]], node: NodeFacts, rest: tuple[int, int], shelved: set[int]
+) -> Iterator[tuple[Shelf, Entry]]:
+    versions = (shelved & node.weights) | (shelved & {0})
+    total, place = rest
+    for name, free in gaps:
         if free:
             entry = (-free, -total, -place)
             for version in versions:

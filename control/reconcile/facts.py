@@ -7,13 +7,13 @@ from datetime import datetime
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
-from django.db.models import F, Max, Prefetch, Q, Window
-from django.db.models.functions import RowNumber
+from django.db.models import Max, Prefetch, Q
 
 from control.fleet import recycle
-from control.models import Deployment, Node, Override, Replica, Reservation
+from control.models import Deployment, Node, Override, Reservation
 from control.placement import books
 from control.placement import facts as placement
+from control.reconcile import launches
 from control.reconcile.leaving import is_spare
 from control.reconcile.rules import is_short
 from control.reconcile.world import (
@@ -25,15 +25,11 @@ from control.reconcile.world import (
     World,
 )
 from control.states import (
-    REPLICA_FINAL,
     DeploymentState,
     Hindrance,
     NodeState,
-    ReplicaState,
     ReservationState,
 )
-
-ENDED_READ = 16  # enough for every back-off to have reached its limit
 
 
 def database_now() -> datetime:
@@ -44,10 +40,11 @@ def database_now() -> datetime:
 
 
 def world(at: datetime) -> World:
-    live, ended = _live(), _ended()
+    nodes = list(Node.objects.defer("identity", "host").order_by("pk"))
+    live, ended = launches.live(nodes), launches.ended()
     rows = (
         Deployment.objects.filter(
-            Q(pk__in=[*live])
+            Q(pk__in=[*live.of])
             | Q(state=DeploymentState.ACTIVE, replicas_wanted__gt=0)
             | ~Q(note="", hindrance="")
         )
@@ -56,8 +53,8 @@ def world(at: datetime) -> World:
         .annotate(generation=Max("replicas__generation"))
         .order_by("pk")
     )
-    left = _left([replica.pk for found in live.values() for replica in found if replica.leaving])
-    deployments = tuple(_deployment(row, live[row.pk], ended[row.pk], left) for row in rows)
+    left = _left(live.marked)
+    deployments = tuple(_deployment(row, live.of[row.pk], ended[row.pk], left) for row in rows)
     # At rest nothing is placed: then nobody asks for the devices and who holds them.
     short = any(is_short(deployment, at) for deployment in deployments)
     return World(
@@ -68,7 +65,8 @@ def world(at: datetime) -> World:
         quotas=tuple(books.quotas()) if short else (),
         heartbeats=tuple(
             Heartbeat(node.pk, node.name, NodeState(node.state), node.heartbeat_at, node.state_at)
-            for node in Node.objects.exclude(state=NodeState.REMOVED).order_by("pk")
+            for node in nodes
+            if node.state != NodeState.REMOVED
         ),
     )
 
@@ -95,36 +93,13 @@ def _policy(given: dict) -> Policy:
     return Policy(**given)
 
 
-def _live() -> dict[int, list[Replica]]:
-    rows = Replica.objects.exclude(state__in=REPLICA_FINAL).defer("log_tail", "engine_key")
-    found = defaultdict(list)
-    for row in rows.select_related("node", "deployment").order_by("generation"):
-        found[row.deployment_id].append(row)
-    return found
-
-
-def _ended() -> dict[int, list[Replica]]:
-    """The last launches of the version that is wanted now, newest first."""
-    newest = Window(RowNumber(), partition_by=F("deployment"), order_by=F("generation").desc())
-    rows = Replica.objects.filter(
-        state__in=REPLICA_FINAL,
-        version=F("deployment__version"),
-        deployment__state=DeploymentState.ACTIVE,
-    ).defer("log_tail", "engine_key")
-    rows = rows.annotate(is_cured=Q(override__isnull=False))
-    found = defaultdict(list)
-    for row in rows.annotate(place=newest).filter(place__lte=ENDED_READ).order_by("-generation"):
-        found[row.deployment_id].append(row)
-    return found
-
-
 def _deployment(
     row: Deployment,
-    live: list[Replica],
-    ended: list[Replica],
+    replicas: list[ReplicaFacts],
+    ended: list[Ended],
     left: dict[int, frozenset[int]],
 ) -> DeploymentFacts:
-    need, replicas = None, tuple(_replica(replica) for replica in live)
+    need = None
     if not row.version.is_external:
         spare = is_spare(replicas, row.replicas_min)
         need = placement.need(
@@ -142,49 +117,6 @@ def _deployment(
         retry_at=row.retry_at,
         generation=row.generation or 0,
         recycle=recycle.of(row.recycle),
-        replicas=replicas,
-        ended=tuple(_over(replica) for replica in ended),
-    )
-
-
-def _replica(row: Replica) -> ReplicaFacts:
-    leaving = row.leaving or _departure(row.node)
-    return ReplicaFacts(
-        id=row.pk,
-        generation=row.generation,
-        state=ReplicaState(row.state),
-        state_at=row.state_at,
-        is_current=row.version_id in (None, row.deployment.version_id) and not leaving,
-        leaving=leaving,
-        node=row.node.name if row.node else "",
-        node_state=NodeState(row.node.state) if row.node else None,
-        progress_at=row.progress_at,
-        ready_at=row.ready_at,
-        calls=row.calls,
-        host_memory_bytes=row.host_memory_bytes,
-        host_memory_ready_bytes=row.host_memory_ready_bytes,
-        on_preemptible=bool(row.node and row.node.is_preemptible),
-        leaves_by=row.node and row.node.leaving_by,
-        leaves_since=row.node and row.node.leaving_since,
-    )
-
-
-def _departure(node: Node | None) -> str:
-    if node is None or not node.draining:
-        return ""
-    why = f" ({node.leaving_reason})" if node.leaving_reason else ""
-    if node.leaving_by:
-        return f"node {node} goes at {node.leaving_by:%H:%M:%S} UTC{why}"
-    return f"node {node} is drained{why}"
-
-
-def _over(row: Replica) -> Ended:
-    return Ended(
-        state=ReplicaState(row.state),
-        ended_at=row.ended_at or row.state_at,
-        ready_at=row.ready_at,
-        cause=row.cause,
-        reason=row.reason,
-        retry=row.retry,
-        cured=row.is_cured,
+        replicas=tuple(replicas),
+        ended=tuple(ended),
     )
