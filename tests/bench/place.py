@@ -46,7 +46,17 @@ class Place:
     def stores(self) -> list[Server]:
         return [server for server in self.servers if server.name in ("postgres", "valkey")]
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of what is started here beside the gateway."""
+        return self._environment | {"WEIR_HOME": str(self._folder / "tables")}
+
     def begin(self, engine_port: int, bare_port: int) -> None:
+        self.serve()
+        self.run(f"seed({engine_port}, {bare_port})")
+
+    def serve(self) -> None:
+        """The servers, and empty tables."""
         self._postgres.initialised(self._postgres.initialise())
         self._valkey.prepare()
         for server in (self._postgres, self._valkey):
@@ -56,7 +66,6 @@ class Place:
             while not server.ready():
                 time.sleep(0.05)
         self._manage("migrate", "--verbosity", "0")
-        self.run(f"seed({engine_port}, {bare_port})")
 
     def gateway(self, name: str, processes: int = 1) -> Server:
         """Each has a home of its own, as on another host."""
@@ -71,9 +80,9 @@ class Place:
         self.servers.append(server)
         return server
 
-    def run(self, statement: str) -> str:
-        """Something of tests/bench/seed.py, in a process that has the tables."""
-        code = f"from tests.bench.seed import *; print({statement})"
+    def run(self, statement: str, module: str = "seed") -> str:
+        """Something of tests/bench/MODULE.py, in a process that has the tables."""
+        code = f"from tests.bench.{module} import *; print({statement})"
         return self._manage("shell", "--no-imports", "-c", code).strip().rpartition("\n")[2]
 
     def booked(self) -> Booked:
@@ -90,9 +99,8 @@ class Place:
         return found
 
     def _manage(self, *words: str) -> str:
-        home = {"WEIR_HOME": str(self._folder / "tables")}
         argv = pinned(OTHER_CORE, [sys.executable, str(ROOT / "manage.py"), *words])
         done = subprocess.run(
-            argv, check=True, stdout=subprocess.PIPE, env=self._environment | home, cwd=ROOT
+            argv, check=True, stdout=subprocess.PIPE, env=self.environment, cwd=ROOT
         )
         return done.stdout.decode()
