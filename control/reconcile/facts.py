@@ -1,7 +1,7 @@
 """What is wanted and what was seen, read once for one plan."""
 
 from collections import defaultdict
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -15,10 +15,9 @@ from control.placement import books
 from control.placement import facts as placement
 from control.reconcile import launches
 from control.reconcile.leaving import is_spare
-from control.reconcile.rules import is_short
+from control.reconcile.rules import lacks
 from control.reconcile.world import (
     DeploymentFacts,
-    Ended,
     Heartbeat,
     Policy,
     ReplicaFacts,
@@ -41,7 +40,7 @@ def database_now() -> datetime:
 
 def world(at: datetime) -> World:
     nodes = list(Node.objects.defer("identity", "host").order_by("pk"))
-    live, ended = launches.live(nodes), launches.ended()
+    live = launches.live(nodes)
     rows = (
         Deployment.objects.filter(
             Q(pk__in=[*live.of])
@@ -54,9 +53,15 @@ def world(at: datetime) -> World:
         .order_by("pk")
     )
     left = _left(live.marked)
-    deployments = tuple(_deployment(row, live.of[row.pk], ended[row.pk], left) for row in rows)
-    # At rest nothing is placed: then nobody asks for the devices and who holds them.
-    short = any(is_short(deployment, at) for deployment in deployments)
+    found = [_deployment(row, live.of[row.pk], left) for row in rows]
+    # At rest nothing is launched: then nobody asks for the devices, and what failed before.
+    lacking = {one.id for one in found if lacks(one, at)}
+    ended = launches.ended([*lacking]) if lacking else {}
+    deployments = tuple(
+        replace(deployment, ended=tuple(ended.get(deployment.id, ()))) if ended else deployment
+        for deployment in found
+    )
+    short = any(one.need for one in found if one.id in lacking)
     return World(
         at=at,
         policy=_policy(settings.WEIR_RECONCILE),
@@ -96,7 +101,6 @@ def _policy(given: dict) -> Policy:
 def _deployment(
     row: Deployment,
     replicas: list[ReplicaFacts],
-    ended: list[Ended],
     left: dict[int, frozenset[int]],
 ) -> DeploymentFacts:
     need = None
@@ -118,5 +122,4 @@ def _deployment(
         generation=row.generation or 0,
         recycle=recycle.of(row.recycle),
         replicas=tuple(replicas),
-        ended=tuple(ended),
     )

@@ -70,10 +70,11 @@ def live(nodes: Iterable[Node]) -> Live:
     return Live(of, [row.id for row in rows if row.leaving])
 
 
-def ended() -> dict[int, list[Ended]]:
+def ended(deployment_ids: list[int]) -> dict[int, list[Ended]]:
     """The last launches of the version that is wanted now, newest first."""
     newest = Window(RowNumber(), partition_by=F("deployment"), order_by=F("generation").desc())
     rows = Replica.objects.filter(
+        deployment__in=deployment_ids,
         state__in=REPLICA_FINAL,
         version=F("deployment__version"),
         deployment__state=DeploymentState.ACTIVE,

@@ -53,11 +53,10 @@ def node_moves(world: World) -> list[MoveNode]:
     return moves
 
 
-def is_short(deployment: DeploymentFacts, at: datetime) -> bool:
-    """Something of it may have to be placed now."""
+def lacks(deployment: DeploymentFacts, at: datetime) -> bool:
+    """One more may have to be launched now: then its earlier launches matter."""
     current, _ = _counted(deployment)
-    missing = len(current) < _wanted(deployment) or recycling.successor_of(deployment, at)
-    return deployment.need is not None and bool(missing)
+    return len(current) < _wanted(deployment) or bool(recycling.successor_of(deployment, at))
 
 
 def next_action(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action | None:

@@ -14,7 +14,7 @@ from tests.bench.targets import Server, start
 from tests.engines.fake_nvml import build, card, write_state
 
 CARDS = 8
-SETTLE_SECONDS, SECONDS = 10, 40
+SETTLE_SECONDS, SECONDS = 8, 30
 HANG_SECONDS = 120
 
 

@@ -23,7 +23,7 @@ from control.states import NodeState, ReplicaState
 
 DEPLOYMENTS, EACH, ENDED = 500, 10, 4  # replicas of one, and its earlier launches
 CARDS = 8
-WARM, TICKS = 3, 12
+WARM, TICKS = 2, 8
 
 
 def fill() -> int:
