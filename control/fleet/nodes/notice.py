@@ -17,8 +17,11 @@ class Leaves:
     at: datetime | None  # None: it does not say
 
 
-def read(text: str) -> Leaves | None:
-    """None: the host stays. An empty file says that it goes, as does a word such as TRUE."""
+def read(text: str, name: str = "") -> Leaves | None:
+    """None: the host stays. An empty file says that it goes, as does a word such as TRUE.
+
+    `name` is the host's, for notices that tell of others too.
+    """
     words = text.strip()
     if words.lower() in _NO:
         return None
@@ -29,17 +32,18 @@ def read(text: str) -> Leaves | None:
     except ValueError:
         return Leaves(None)
     if isinstance(value, dict):
-        return _of_object(value)
+        return _of_object(value, name)
     return Leaves(None) if value else None
 
 
-def _of_object(value: dict) -> Leaves | None:
-    for name in _LISTS:
-        if name in value:
-            return _soonest([_of_object(one) for one in value[name] if _ends(one)])
+def _of_object(value: dict, name: str) -> Leaves | None:
+    for member in _LISTS:
+        if member in value:
+            ends = [one for one in value[member] if _ends(one) and _is_of(name, one)]
+            return _soonest([_of_object(one, name) for one in ends])
     if not _ends(value):
         return None
-    told = (_instant(str(value[name])) for name in _INSTANTS if value.get(name))
+    told = (_instant(str(value[member])) for member in _INSTANTS if value.get(member))
     return Leaves(next((at for at in told if at), None))
 
 
@@ -49,6 +53,12 @@ def _ends(event: object) -> bool:
         return False
     kind = event.get("EventType") or event.get("action")
     return kind is None or str(kind).lower() in _ENDS
+
+
+def _is_of(name: str, event: dict) -> bool:
+    """An event that names hosts is of these alone."""
+    named = event.get("Resources") or []
+    return not named or name.lower() in {str(one).lower() for one in named}
 
 
 def _soonest(found: list[Leaves | None]) -> Leaves | None:

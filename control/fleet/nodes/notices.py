@@ -20,7 +20,7 @@ def hear(node: str, *, by: str, at: datetime) -> bool:
     """True if the host goes. Heard again, it changes nothing."""
     source = settings.WEIR_LEAVING_NOTICE
     text = _asked(source) if source.startswith(("http://", "https://")) else _written(Path(source))
-    told = notice.read(text) if text is not None else None
+    told = notice.read(text, node) if text is not None else None
     if told is None:
         return False
     try:

@@ -37,10 +37,12 @@ LATER = "Sun, 01 Nov 2026 12:05:00 GMT"
         ),
         ('{"Events": [{"EventType": "Preempt", "NotBefore": ""}]}', Leaves(None)),
         ('{"Events": ["what", 3]}', None),
+        ('{"Events": [{"EventType": "Preempt", "Resources": ["n2", "N1"]}]}', Leaves(None)),
+        ('{"Events": [{"EventType": "Preempt", "Resources": ["n2"]}]}', None),
     ],
 )
 def test_a_notice_is_read(text, said):
-    assert read(text) == said
+    assert read(text, "n1") == said
 
 
 @pytest.fixture
