@@ -40,8 +40,9 @@ class Host:
             "WEIR_LEAVING_NOTICE": str(self.notice),
         }
         if library:
-            cards = card(0, uuid=f"GPU-{name}-0") | card(1, uuid=f"GPU-{name}-1")
-            self.cards(**cards, count=2, **{"nvlink.0.1": 1})
+            empty = {"memory_used": 500_000_000}  # a card of its own is given away whole
+            pair = [card(n, uuid=f"GPU-{name}-{n}", **empty) for n in (0, 1)]
+            self.cards(**pair[0], **pair[1], count=2, **{"nvlink.0.1": 1})
             more = {"LD_LIBRARY_PATH": str(library), "FAKE_NVML_STATE": str(self.state)}
             self.environment |= more
         self.output = self.folder / "output"

@@ -80,8 +80,10 @@ class Hosts:
     def wait_for_rest(self):
         until(self.at_rest, "three replicas, with their engines and bookings alone")
 
-    def standing(self, name):
-        return self.weir.weir("node", "list").stdout.partition(f"{name}  ")[2].partition("\n")[0]
+    def is_drained(self, name):
+        asked = "SELECT draining FROM control_node WHERE name = %s"
+        left = [pk for pk, node, _ in self.weir.rows(PLACED) if node == name]
+        return self.weir.rows(asked, name) == [(True,)] and not left
 
     def state(self, name):
         [(state,)] = self.weir.rows("SELECT state FROM control_node WHERE name = %s", name)
@@ -149,7 +151,7 @@ def test_every_host_tells_its_own_cards_and_how_they_are_joined(hosts):
 
 def test_a_drained_host_is_left_by_replicas_one_by_one_and_no_call_notices(hosts, calls):
     hosts["n2"].weir_node("drain", "n2", "--reason", "repair")
-    until(lambda: "drained" in hosts.standing("n2"), "n2 to be drained")
+    until(lambda: hosts.is_drained("n2"), "n2 to be drained")
     assert not hosts["n2"].engines()
     hosts.wait_for_rest()
     hosts["n2"].weir_node("uncordon", "n2")
@@ -159,7 +161,7 @@ def test_a_drained_host_is_left_by_replicas_one_by_one_and_no_call_notices(hosts
 
 def test_a_notice_in_a_file_takes_a_host_out_in_time(hosts, calls):
     hosts["n3"].notice.touch()
-    until(lambda: "drained" in hosts.standing("n3"), "n3 to be drained")
+    until(lambda: hosts.is_drained("n3"), "n3 to be drained")
     hosts["n3"].notice.unlink()
     hosts["n3"].weir_node("uncordon", "n3")
     calls.wait_for_answers()
@@ -195,7 +197,7 @@ def test_a_dead_host_is_replaced_and_its_bookings_end_with_its_removal(hosts):
     hosts.wait_for_rest()
     lost = hosts.replicas()["n3"]
     assert lost
-    with traffic(hosts.weir) as calls:
+    with traffic(hosts.weir, different=True) as calls:
         hosts["n3"].die()
         until(lambda: ready_elsewhere(hosts, "n3") == 3, "replacements on other hosts")
         calls.wait_for_answers()

@@ -1,6 +1,7 @@
 """Callers that never rest: streams and short calls, from threads, while things are killed."""
 
 import json
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ class Traffic:
     streams: int = 3
     shorts: int = 2
     body: dict = field(default_factory=lambda: dict(CHAT))
+    different: bool = False  # no two prompts alike: engines that die do not die of one of them
     before: set[str] = field(default_factory=set)  # calls that have their event already
     calls: list[Call] = field(default_factory=list)
     open_streams: set[str] = field(default_factory=set)
@@ -74,13 +76,19 @@ class Traffic:
                 if not call.whole:
                     self._stopping.wait(AGAIN_SECONDS)
 
+    def _body(self) -> dict:
+        if not self.different:
+            return self.body
+        return self.body | {"messages": [{"role": "user", "content": secrets.token_hex(8)}]}
+
     def _ask(self, client: httpx.Client, call: Call) -> None:
-        answer = client.post("/v1/chat/completions", json=self.body | {"max_tokens": 2})
+        body = self._body() | {"max_tokens": 2}
+        answer = client.post("/v1/chat/completions", json=body)
         _note(call, answer)
         call.whole = answer.status_code == 200 and bool(answer.json()["choices"])
 
     def _stream(self, client: httpx.Client, call: Call) -> None:
-        body = self.body | {"stream": True}
+        body = self._body() | {"stream": True}
         with client.stream("POST", "/v1/chat/completions", json=body) as answer:
             _note(call, answer)
             if answer.status_code != 200:
