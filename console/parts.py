@@ -14,6 +14,7 @@ from control.catalog import fitting
 from control.fleet import facts as fleet
 from control.fleet.disk import facts as disk
 from control.fleet.nodes import facts as machines
+from control.recovery import facts as recovery
 from control.routes import facts as routes
 from control.states import NodeState, ReplicaState
 from control.telemetry import store
@@ -92,7 +93,13 @@ def deployments(at: datetime, _: str = "") -> dict:
 
 def deployment(at: datetime, name: str) -> dict:
     found = fleet.deployment(name)
-    return {"now": at, "deployment": found, "sizing": found and autoscaling.sizing(name)}
+    return {
+        "now": at,
+        "deployment": found,
+        "sizing": found and autoscaling.sizing(name),
+        "overrides": recovery.of_deployment(name),
+        "blamed": recovery.blamed(name, at),
+    }
 
 
 def replica(at: datetime, replica_id: str) -> dict:

@@ -15,6 +15,7 @@ from console.pages import (
     overview,
     placing,
     playground,
+    recovery,
     tenants,
     usage,
 )
@@ -34,6 +35,14 @@ urlpatterns = [
     path("deployments/<slug:name>/scale/", deployments.scale, name="scale"),
     path("deployments/<slug:name>/place/", placing.place, name="place"),
     path("deployments/<slug:name>/drain/", deployments.drain, name="drain"),
+    path("deployments/<slug:name>/retry/", recovery.retry, name="retry"),
+    path(
+        "deployments/<slug:name>/overrides/<int:override_id>/drop/",
+        recovery.drop_override,
+        name="drop-override",
+    ),
+    path("nodes/<slug:name>/release/", recovery.release, name="release-device"),
+    path("nodes/<slug:name>/quarantine/", recovery.quarantine, name="quarantine-device"),
     path("nodes/", nodes.show, name="nodes"),
     path("nodes/<slug:name>/", nodes.one, name="node"),
     path("nodes/<slug:name>/drain/", nodes.drain, name="drain-node"),

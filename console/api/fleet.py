@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from console.api.base import Form, Noun, read
 from console.api.placing import PlacingForm, PreviewShape, placing
+from console.api.recovery import Cures
 from console.api.route_shape import RouteShape
 from console.api.shapes import DeploymentShape
 from console.parts import Rows
@@ -23,7 +24,7 @@ class ScaleForm(Form):
     replicas_max = serializers.IntegerField()
 
 
-class Deployments(Noun):
+class Deployments(Cures, Noun):
     serializer_class = DeploymentShape
 
     def rows(self) -> Rows:

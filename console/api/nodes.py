@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from console.api.base import Form, Noun, read
 from console.api.disk import DiskShape
+from console.api.recovery import Quarantine
 from console.api.shapes import NodeShape
 from control.fleet.disk import facts as disk
 from control.fleet.nodes import actions, facts, rules
@@ -31,7 +32,7 @@ class DescribeForm(Form):
     )
 
 
-class Nodes(Noun):
+class Nodes(Quarantine, Noun):
     serializer_class = NodeShape
 
     def rows(self) -> list:

@@ -159,6 +159,10 @@ class DeploymentShape(serializers.Serializer):
     placement = PlacementShape(source="placing.placement")
     objective = ObjectiveShape(source="placing.objective", allow_null=True)
     recycle = RecycleShape(allow_null=True)
+    allow_shorter_context = serializers.BooleanField()
+    guarded_until = serializers.DateTimeField(
+        allow_null=True, help_text="After an engine ran out of memory"
+    )
     scaling = ScalingShape()
     note = serializers.CharField()
     standing = StandingShape()

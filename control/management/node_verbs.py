@@ -15,6 +15,7 @@ from control.fleet.nodes import actions, facts
 from control.fleet.nodes.facts import DeviceFacts, NodeFacts
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.management.shell import actor, database_away, require_database
+from control.recovery import actions as recovery
 
 GIB = 1024**3
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
@@ -40,6 +41,13 @@ def add_to(parser: ArgumentParser) -> None:
         ("remove", "strike off a node that will not return"),
     ):
         _named(verbs.add_parser(verb, help=what))
+    for verb, what in (
+        ("quarantine", "place nothing new on one of its devices; what runs there goes on"),
+        ("release", "a device back from quarantine: what spoke against it counts no longer"),
+    ):
+        device = verbs.add_parser(verb, help=what)
+        _named(device)
+        device.add_argument("device", help="its uuid, as `weir node list` shows it")
     leaving = verbs.add_parser("leaving", help="the host goes: drained by then, come what may")
     leaving.add_argument("name", nargs="?", default=settings.WEIR_NODE_NAME)
     leaving.add_argument("--in", dest="in_seconds", type=_seconds, required=True, metavar="120s")
@@ -117,6 +125,14 @@ def _leaving(options: dict, who: dict) -> None:
     actions.leave(options["name"], options["in_seconds"], **who)
 
 
+def _quarantine(options: dict, who: dict) -> None:
+    recovery.quarantine_device(options["name"], options["device"], **who)
+
+
+def _release(options: dict, who: dict) -> None:
+    recovery.release_device(options["name"], options["device"], **who)
+
+
 _VERBS = {
     "join": _join,
     "list": lambda options, who: None,
@@ -127,6 +143,8 @@ _VERBS = {
     "drain": _drain,
     "remove": _remove,
     "leaving": _leaving,
+    "quarantine": _quarantine,
+    "release": _release,
 }
 
 

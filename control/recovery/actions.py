@@ -61,19 +61,19 @@ def retry(deployment: str, *, by: str, reason: str, at: datetime) -> None:
         SnapshotPart.raise_version(Part.ROUTES)
 
 
-def quarantine_device(uuid: str, *, by: str, reason: str, at: datetime) -> None:
+def quarantine_device(node: str, uuid: str, *, by: str, reason: str, at: datetime) -> None:
     """Nothing new is placed on it; what runs there goes on."""
     with transaction.atomic():
-        _known(uuid)
+        _known(node, uuid)
         rows = Device.objects.filter(uuid=uuid, quarantined_at=None)
         if rows.update(quarantined_at=at, quarantine_reason=reason):
             record("quarantine device", uuid, by=by, reason=reason, at=at)
 
 
-def release_device(uuid: str, *, by: str, reason: str, at: datetime) -> None:
+def release_device(node: str, uuid: str, *, by: str, reason: str, at: datetime) -> None:
     """Back into use: what spoke against it until now counts no longer."""
     with transaction.atomic():
-        before = _known(uuid).quarantine_reason
+        before = _known(node, uuid).quarantine_reason
         rows = Device.objects.filter(uuid=uuid).exclude(quarantined_at=None)
         accepted = {"ecc_accepted": F("ecc_uncorrected")} if _counts_ecc(uuid) else {}
         if rows.update(quarantined_at=None, quarantine_reason="", released_at=at, **accepted):
@@ -130,10 +130,12 @@ def _quarantine(verdict: blame.Quarantine, *, by: str, at: datetime) -> None:
             record("quarantine device", uuid, by=by, reason=verdict.reason, at=at)
 
 
-def _known(uuid: str) -> Device:
-    found = Device.objects.select_for_update().filter(uuid=uuid).first()
+def _known(node: str, uuid: str) -> Device:
+    found = Device.objects.select_for_update().filter(uuid=uuid, node__name=node).first()
     if found is None:
-        raise checks.unknown("device", f"there is no device {uuid!r}: the nodes page names them")
+        raise checks.unknown(
+            "device", f"node {node!r} has no device {uuid!r}: `weir node list` names them"
+        )
     return found
 
 

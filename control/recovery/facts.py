@@ -8,6 +8,8 @@ from django.db.models import F
 from control.models import Deployment, Override, Replica, Reservation
 from control.placement import changes, memory, overrides
 from control.recovery import rules
+from control.recovery.blame import facts as blame_facts
+from control.recovery.blame import rules as blame
 from control.recovery.rules import Failure
 from control.states import REPLICA_LIVE, DeploymentState, ReplicaState
 from engines.kinds import KINDS
@@ -78,6 +80,12 @@ def of_deployment(name: str) -> list[OverrideFacts]:
         )
         for row in rows[:SHOWN_MAX]
     ]
+
+
+def blamed(name: str, at: datetime) -> str:
+    """Why the deployment's version is to blame for deaths of its engines; empty if it is not."""
+    row = Deployment.objects.filter(name=name).values_list("version_id", flat=True).first()
+    return blame.at_fault(blame_facts.deaths(at)).get(row, "") if row else ""
 
 
 def _in_force(deployment: Deployment):

@@ -196,7 +196,7 @@ def test_a_card_that_two_versions_died_on_is_quarantined_until_it_is_released(no
     assert card.quarantine_reason == "m-a:v1 and m-b:v1 died on it"
     [facts_of_node] = books.nodes(AT)
     assert "is quarantined" in next(it.blocked for it in facts_of_node.devices if it.id == card.pk)
-    actions.release_device("GPU-1", **WHO)
+    actions.release_device("n1", "GPU-1", **WHO)
     recover()
     card.refresh_from_db()
     assert card.quarantined_at is None
@@ -218,7 +218,7 @@ def test_memory_errors_that_were_known_at_its_release_count_no_longer(node):
     recover()
     card.refresh_from_db()
     assert card.quarantine_reason == "3 uncorrected memory errors"
-    actions.release_device("GPU-1", **WHO)
+    actions.release_device("n1", "GPU-1", **WHO)
     recover()
     card.refresh_from_db()
     assert card.quarantined_at is None
@@ -246,3 +246,14 @@ def test_what_a_version_taught_ends_with_it(node):
     a_version(replica.version.model.name, "v2", engine=VLLM)
     fleet.save_deployment(wanted, **WHO)
     assert not Override.objects.filter(dropped_at=None).exists()
+
+
+def test_a_version_that_died_on_two_cards_is_named_and_no_card_is_taken(node):
+    cards = [a_device(node, 80 * GIB, at=AT, kind="gpu", uuid=f"GPU-{n}") for n in (1, 2)]
+    deployment = a_deployment()
+    for generation, card in enumerate(cards, start=1):
+        replica = a_failure(node, "killed", generation, deployment)
+        replica.reservations.update(device=card)
+    recover()
+    assert facts.blamed("d", AT) == "m-d:v1 died on 2 devices: it is the version"
+    assert not node.devices.exclude(quarantined_at=None).exists()
