@@ -1,0 +1,30 @@
+"""A real process fails for want of memory: what is launched next differs."""
+
+import pytest
+from django.utils import timezone
+
+from control.models import Deployment, Override, Replica
+from tests.fleet.world import World
+
+
+@pytest.fixture
+def world(db, settings, tmp_path):
+    settings.WEIR_HOME = tmp_path
+    settings.WEIR_NODE_ENVIRONMENT = {**settings.WEIR_NODE_ENVIRONMENT, "WEIR_HOME": str(tmp_path)}
+    made = World()
+    yield made
+    made.end()
+
+
+def test_an_engine_without_memory_is_launched_again_with_fewer_calls_at_once(world):
+    world.wants(start_failure="out_of_memory")
+    first = world.until_state("failed")
+    assert first.cause in ("memory_short_at_start", "weights_too_large")
+    world.until(Override.objects.first, "the failure is not cured")
+    Deployment.objects.update(launch_after=timezone.now())  # its back-off need not be waited for
+    again = world.until(
+        Replica.objects.filter(generation=2).exclude(port=None).first, "nothing is launched again"
+    )
+    assert Override.objects.first().replica == first
+    assert again.slots == 12
+    assert first.slots == 16
