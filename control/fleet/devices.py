@@ -9,8 +9,10 @@ from django.db.models import F
 
 from control.models import Device, Node
 from control.telemetry.messages import DeviceSample
+from engines import xids
 from engines.spec import GpuReading
 
+XID_KEPT = timedelta(hours=1)  # of a card, before one of a program takes its place
 GONE = "is no longer reported by the driver"
 PLACEHOLDER = "gpu-at-"  # of a card that has never told its uuid
 SLICED = "is split into MIG slices, which are devices of their own"
@@ -197,9 +199,13 @@ def _keep(node: Node, reading: GpuReading) -> None:
 
 
 def _count(reading: GpuReading, at: datetime) -> None:
-    Device.objects.filter(uuid=reading.uuid).update(
-        xid_errors=F("xid_errors") + len(reading.xids), xid_last=reading.xids[-1], xid_at=at
-    )
+    """What programs suffer follows at once on an error of the card, and must not cover it."""
+    own = [code for code in reading.xids if xids.is_of_the_card(code)]
+    rows = Device.objects.filter(uuid=reading.uuid)
+    rows.update(xid_errors=F("xid_errors") + len(reading.xids))
+    if not own:
+        rows = rows.exclude(xid_last__in=xids.OF_CARDS, xid_at__gt=at - XID_KEPT)
+    rows.update(xid_last=(own or reading.xids)[-1], xid_at=at)
 
 
 def _mark_absent(node: Node, readings: list[GpuReading]) -> None:

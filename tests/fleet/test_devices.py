@@ -188,3 +188,13 @@ def test_eight_cards_are_written_in_a_few_statements(node, django_assert_max_num
     with django_assert_max_num_queries(5):
         record(node, *cards)
     assert Node.objects.get().devices.count() == 8
+
+
+def test_an_error_of_a_program_does_not_cover_the_cards_own_before_it(node):
+    record(node, CARD, at=AT)
+    record(node, replace(CARD, xids=(48, 45)), at=AT)
+    assert Device.objects.get().xid_last == 48
+    record(node, replace(CARD, xids=(45,)), at=AT + timedelta(seconds=1))
+    assert (Device.objects.get().xid_last, Device.objects.get().xid_errors) == (48, 3)
+    record(node, replace(CARD, xids=(31,)), at=AT + timedelta(hours=2))
+    assert Device.objects.get().xid_last == 31
