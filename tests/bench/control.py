@@ -71,12 +71,16 @@ def _servers(found: Found, rows: list) -> None:
         place = Place(folder)
         try:
             place.serve()
+            _tick(place, found, rows)
             _agent(agent.measure(place, folder), found)
-            count = int(place.run("fill()", "steady"))
-            ticks = json.loads(place.run("measure()", "steady"))
         finally:
             for server in reversed(place.servers):
                 server.stop()
+
+
+def _tick(place: Place, found: Found, rows: list) -> None:
+    count = int(place.run("fill()", "steady"))
+    ticks = json.loads(place.run("measure()", "steady"))
     sums = [sum(both) for both in zip(*ticks.values(), strict=True)]
     found["reconcile_tick_cpu_seconds"] = round(statistics.median(sums), 3)
     for who, seconds in ticks.items():
