@@ -26,7 +26,11 @@ class Cost(NamedTuple):
 def measure(place: Place, folder: Path) -> Cost:
     (folder / "nvml").mkdir()
     library, state = build(folder / "nvml"), folder / "state"
-    write_state(state, **{k: v for n in range(CARDS) for k, v in card(n, memory_used=0).items()})
+    write_state(
+        state,
+        count=CARDS,
+        **{k: v for n in range(CARDS) for k, v in card(n, memory_used=0).items()},
+    )
     more = {
         "WEIR_HOME": str(folder / "agent"),
         "WEIR_NODE_NAME": "agent",
