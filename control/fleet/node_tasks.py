@@ -89,8 +89,8 @@ def stop_replica(replica_id: int) -> None:
     replica, at = mine(replica_id), timezone.now()
     if replica is None or not _may_stop(replica, at):
         return
-    served = replica.ready_at is not None
-    grace = STOP_GRACE_SECONDS if served else STARTING_STOP_GRACE_SECONDS
+    hears = replica.ready_at is not None and replica.cause != "hung"
+    grace = STOP_GRACE_SECONDS if hears else STARTING_STOP_GRACE_SECONDS
     try:
         stopped = supervisor.stop(launch.folder_of(replica), grace)
     except supervisor.Busy as error:

@@ -1,5 +1,6 @@
 """Carries out one step of a plan, if what the plan saw still holds."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import assert_never
@@ -24,8 +25,10 @@ from control.reconcile.world import (
 )
 from control.states import DeploymentState, Part, ReplicaState
 
+Seen = Mapping[int, ReplicaState]  # by replica, when the plan was made
 
-def carry_out(action: Action, *, by: str, at: datetime) -> bool:
+
+def carry_out(action: Action, *, by: str, at: datetime, seen: Seen | None = None) -> bool:
     """False means that another worker was first, or the world has moved on: the next tick sees."""
     match action:
         case Start():
@@ -37,7 +40,7 @@ def carry_out(action: Action, *, by: str, at: datetime) -> bool:
         case Note():
             return _write(action)
         case Drain() | Stop() | Fail() | Lose():
-            return _move_replica(action, by=by, at=at)
+            return _move_replica(action, seen or {}, by=by, at=at)
         case _:
             assert_never(action)
 
@@ -112,8 +115,10 @@ def _external_address(replica: Replica) -> dict:
     return {"host": upstream.host, "port": upstream.port, "slots": slots}
 
 
-def _move_replica(action: Drain | Stop | Fail | Lose, *, by: str, at: datetime) -> bool:
+def _move_replica(action: Drain | Stop | Fail | Lose, seen: Seen, *, by: str, at: datetime) -> bool:
     replica = Replica.objects.select_related("node").get(pk=action.replica_id)
+    if replica.state != seen.get(replica.pk, replica.state):
+        return False  # one that seemed stuck may serve by now
     try:
         match action:
             case Drain():

@@ -25,13 +25,15 @@ def tick(at: datetime | None = None) -> list[Action]:
             return []
         at = at or facts.database_now()
         recovery.recover(by=BY, at=at)
-        return [action for action in rules.plan(facts.world(at)) if _done(action, at)]
+        world = facts.world(at)
+        seen = {one.id: one.state for row in world.deployments for one in row.replicas}
+        return [action for action in rules.plan(world) if _done(action, at, seen)]
 
 
-def _done(action: Action, at: datetime) -> bool:
+def _done(action: Action, at: datetime, seen: actions.Seen) -> bool:
     """One step that cannot be taken must not keep all others waiting."""
     try:
-        done = actions.carry_out(action, by=BY, at=at)
+        done = actions.carry_out(action, by=BY, at=at, seen=seen)
     except DATABASE_AWAY as error:
         if not connection.is_usable():
             raise  # nor is any other step to be taken

@@ -2,11 +2,15 @@
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import httpx
 import openai
+import psutil
 import pytest
 
+from engines.kinds import KINDS
 from tests.engines.real import install_runtime, make_tiny_model
 from tests.flows.books import books_balance
 from tests.flows.weir import HANG_SECONDS, Weir, is_alive, until
@@ -42,6 +46,8 @@ deployments:
 routes:
   - {name: chat-tiny, targets: [{deployment: tiny, weight: 100}]}
 """
+WEIR_HANG = 15  # seconds without a token: more than a busy machine needs for one
+TOKENS = 100  # of each answer of a load
 QUESTION = [{"role": "user", "content": "abc"}]
 
 
@@ -57,7 +63,7 @@ def model() -> str:
 @pytest.fixture(scope="module")
 def weir(model: str):
     service = SERVICE.replace("MODEL", model).replace("DEPLOYMENTS", SERVED)
-    weir = Weir(service, WEIR_ENGINE_FAST="1")
+    weir = Weir(service, WEIR_ENGINE_FAST="1", WEIR_HANG_SECONDS=str(WEIR_HANG))
     try:
         # A start of vLLM takes half a minute on two idle cores; the guard is ten times that.
         weir.start(ready=False)
@@ -94,7 +100,7 @@ def test_chat_through_the_gateway_is_metered_as_the_engine_counted_it(weir: Weir
     answer = client(weir).chat.completions.create(
         model="chat-tiny", messages=QUESTION, max_tokens=8, temperature=0
     )
-    assert answer.model == "tiny"
+    assert answer.model == "chat-tiny"
     assert answer.usage.completion_tokens == 8
     stream = client(weir).chat.completions.create(
         model="chat-tiny",
@@ -146,24 +152,124 @@ def test_a_killed_node_agent_leaves_the_engine_and_adopts_it_again(weir: Weir):
     books_balance(weir)
 
 
-def test_a_killed_engine_is_replaced_by_a_new_launch(weir: Weir):
+def parts(pid: int) -> dict[str, int]:
+    """The engine's processes: who answers, and who computes."""
+    children = psutil.Process(pid).children(recursive=True)
+    [core] = [one for one in children if "EngineCore" in " ".join([one.name(), *one.cmdline()])]
+    return {"front": pid, "core": core.pid}
+
+
+def replaced(weir: Weir, number: int) -> tuple[str, str]:
+    """State and cause of the launch that another one serves for by now."""
+    until(lambda: (new := replica(weir)) and new[0] != number, "a new ready replica", 600)
+    return weir.rows("SELECT state, cause FROM control_replica WHERE id = %s", number)[0]
+
+
+def serves(weir: Weir) -> bool:
+    answer = client(weir).completions.create(model="chat-tiny", prompt="abc", max_tokens=4)
+    return answer.usage.completion_tokens == 4
+
+
+@pytest.mark.parametrize("killed", ["front", "core"])
+def test_e01_whichever_process_is_killed_all_of_it_goes_and_a_new_launch_serves(weir, killed):
+    number, pid = replica(weir)
+    processes = parts(pid)
+    os.kill(processes[killed], signal.SIGKILL)
+    state, cause = replaced(weir, number)
+    assert (state, bool(cause)) == ("failed", True)
+    assert not any(is_alive(process) for process in processes.values())
+    assert serves(weir)
+    books = books_balance(weir)
+    assert books.booked == {replica(weir)[0]}
+
+
+def test_e01_all_of_it_killed_at_once_a_new_launch_serves(weir):
     number, pid = replica(weir)
     os.killpg(pid, signal.SIGKILL)
-    until(lambda: (new := replica(weir)) and new[0] != number, "a new ready replica", 600)
-    [(state, cause)] = weir.rows("SELECT state, cause FROM control_replica WHERE id = %s", number)
+    state, cause = replaced(weir, number)
     assert (state, bool(cause)) == ("failed", True)
-    answer = client(weir).completions.create(model="chat-tiny", prompt="abc", max_tokens=4)
-    assert answer.usage.completion_tokens == 4
+    assert serves(weir)
     books_balance(weir)
 
 
-def test_taken_out_of_the_file_it_drains_and_is_gone(weir: Weir, model: str):
-    _, pid = replica(weir)
+def test_e02_an_engine_that_hangs_is_noticed_left_and_replaced(weir):
+    number, pid = replica(weir)
+    with ThreadPoolExecutor() as pool:
+        call = pool.submit(long_answer, weir)
+        until(lambda: running_calls(weir, number), "a call that runs")
+        core = parts(pid)["core"]
+        os.kill(core, signal.SIGSTOP)
+        # /health answers 200 all the while: it is the front's.
+        state, cause = replaced(weir, number)
+        assert call.result(HANG_SECONDS) == "cut"
+    assert (state, cause) == ("failed", "hung")
+    assert not is_alive(core)
+    moves = "SELECT new FROM control_statechange WHERE replica_id = %s ORDER BY id DESC LIMIT 2"
+    assert weir.rows(moves, number) == [("failed",), ("unhealthy",)]
+    assert serves(weir)
+    books_balance(weir)
+
+
+def long_answer(weir: Weir) -> str:
+    """Answers one after the other, so that one runs whenever it is looked at; cut at last."""
+    while True:
+        try:
+            answer(weir, 480)
+        except openai.APIError:
+            return "cut"
+
+
+def running_calls(weir: Weir, number: int) -> bool:
+    [(port,)] = weir.rows("SELECT port FROM control_replica WHERE id = %s", number)
+    page = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
+    return KINDS["vllm"].parse_metrics(page).generation_tokens > 200
+
+
+def answer(weir: Weir, tokens: int) -> int:
+    """How many tokens came of a stream of so many."""
+    stream = client(weir).completions.create(
+        model="chat-tiny",
+        prompt="abc",
+        max_tokens=tokens,
+        stream=True,
+        stream_options={"include_usage": True},
+        extra_body={"ignore_eos": True},
+    )
+    return [chunk.usage.completion_tokens for chunk in stream if chunk.usage][-1]
+
+
+def load(weir: Weir, enough: Event) -> list[int]:
+    """Answers until there is nobody to give one; an answer that is cut fails the test."""
+    whole = []
+    while not enough.is_set():
+        try:
+            whole.append(answer(weir, TOKENS))
+        except openai.APIStatusError:
+            return whole  # refused before anything of it came
+    raise AssertionError("there was always somebody to give one")
+
+
+def test_e06_taken_out_of_the_file_under_load_it_loses_no_token_and_is_gone(weir, model):
+    known = len(events(weir))
+    number, pid = replica(weir)
     weir.service.write_text(SERVICE.replace("MODEL", model).replace("DEPLOYMENTS", ""))
-    done = weir.weir("apply", "-f", str(weir.service), "--yes", "--prune")
-    assert done.returncode == 0, done.stderr
+    enough = Event()
+    with ThreadPoolExecutor() as pool:
+        calls = [pool.submit(load, weir, enough) for _ in range(2)]
+        try:
+            until(lambda: len(events(weir)) > known, "answers under way")
+            done = weir.weir("apply", "-f", str(weir.service), "--yes", "--prune")
+            assert done.returncode == 0, done.stderr
+            whole = [tokens for call in calls for tokens in call.result(HANG_SECONDS)]
+        finally:
+            enough.set()
     until(lambda: replica(weir, "stopped"), "a stopped replica")
+    assert replica(weir, "stopped")[0] == number
     assert not is_alive(pid)
+    assert set(whole) == {TOKENS}
+    books = books_balance(weir, known + len(whole))
+    assert books.booked == set()
+    ends = {(tokens, outcome) for _, _, tokens, outcome, _ in events(weir)[known:]}
+    assert ends == {(TOKENS, "complete")}
     with pytest.raises(openai.NotFoundError):
         client(weir).completions.create(model="chat-tiny", prompt="abc", max_tokens=1)
-    assert books_balance(weir).booked == set()

@@ -8,7 +8,8 @@ from django.db import connection
 
 from control.models import Deployment, Node, Replica, Reservation, SnapshotPart
 from control.placement.memory import GIB
-from control.reconcile import loop
+from control.reconcile import actions, loop
+from control.reconcile.world import Fail
 from control.routes import compiler
 from control.states import DeploymentState, NodeState, Part, ReplicaState, ReservationState
 from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
@@ -150,3 +151,14 @@ def test_a_lost_node_is_replaced_elsewhere_and_its_booking_stays():
     assert old.state == "lost"
     assert Replica.objects.get(generation=2).node.name == "n2"
     assert old.reservations.get().state == ReservationState.HELD
+
+
+@pytest.mark.django_db
+def test_a_step_is_not_taken_if_the_replica_has_moved_on_since_the_plan():
+    """It seemed stuck, and serves by now: its calls are not ended."""
+    replica = a_replica(a_deployment(), a_node(at=AT), at=AT, state=ReplicaState.READY)
+    action = Fail(replica.pk, "stalled", "no progress for 900 s")
+    given = {"by": "test", "at": AT}
+    assert not actions.carry_out(action, seen={replica.pk: ReplicaState.WARMING}, **given)
+    assert Replica.objects.get().state == "ready"
+    assert actions.carry_out(action, seen={replica.pk: ReplicaState.READY}, **given)

@@ -54,7 +54,8 @@ def judge(replica: Draining, gateways: list[GatewayFacts], at: datetime) -> Stop
         names = ", ".join(unheard[:NAMED])
         more = f" and {len(unheard) - NAMED} more" if len(unheard) > NAMED else ""
         return Wait(f"drains: {names}{more} may still send it calls")
-    if at < replica.since + timedelta(seconds=SETTLE_SECONDS):
+    # Not negative: a clock that was put back must not make it wait for as long.
+    if 0 <= (at - replica.since).total_seconds() < SETTLE_SECONDS:
         return Wait("drains: just unrouted")
     theirs = sum(gateway.calls for gateway in gateways if _lives(gateway))
     if theirs or replica.engine_calls:

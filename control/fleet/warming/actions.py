@@ -45,9 +45,8 @@ class WarmUps:
         return Answer(False, f"the warm-up failed: {error}") if error else running.result()
 
     def failed(self, replica_id: int) -> int:
-        """One more; how many in a row by now."""
-        self._failed[replica_id] = self._failed.get(replica_id, 0) + 1
-        return self._failed[replica_id]
+        """Calls that failed though it said that it serves; one that says it does not may load."""
+        return self._failed.get(replica_id, 0)
 
     def keep_only(self, replica_ids: set[int]) -> None:
         with self._lock:
@@ -69,7 +68,10 @@ class WarmUps:
         if replica_id not in self._warm:
             self._typical(where, slots)
             self._warm.add(replica_id)
-        return engine_http.one_token(where, CALL_SECONDS)
+        answer = engine_http.one_token(where, CALL_SECONDS)
+        if not answer.good:
+            self._failed[replica_id] = self._failed.get(replica_id, 0) + 1
+        return answer
 
     def _typical(self, where: Address, slots: int) -> None:
         """Their answers matter to nobody: an engine that cannot be warmed up may still serve."""

@@ -1,0 +1,50 @@
+"""What the model world is made of: launches, their processes, machines, what is wanted."""
+
+from dataclasses import dataclass, field
+
+from control.fleet.recycle import Recycle
+from control.states import Hindrance, NodeState, ReplicaState
+from tests.reconcile.worlds import AT, GIB
+
+
+@dataclass
+class Row:
+    id: int
+    deployment: int
+    generation: int
+    node: int
+    held: tuple = ()
+    state: ReplicaState = ReplicaState.PLACED
+    state_at: object = AT
+    ready_at: object = None
+    ended_at: object = None
+    drain_by: object = None
+    unrouted: int = 0
+    calls: int = 0  # served
+    cause: str = ""
+
+
+@dataclass
+class Engine:
+    calls: int = 0
+    hung: bool = False
+
+
+@dataclass
+class Machine:
+    id: int
+    total: int = 9 * GIB  # four launches
+    up: bool = True  # its agent; engines do not need it
+    state: NodeState = NodeState.READY
+    state_at: object = AT
+    heartbeat_at: object = AT
+
+
+@dataclass
+class Wanted:
+    id: int
+    count: int
+    launch_after: object = None
+    note: str = ""
+    hindrance: Hindrance = Hindrance.NONE
+    recycle: Recycle = field(default_factory=lambda: Recycle(calls=50))
