@@ -42,6 +42,7 @@ CHARTS = (
     ChartKind("ttft", "Time to first token", "s", "mean", None, 0.1, "No call lately", True),
     ChartKind("tpot", "Time per output token", "ms", "mean", None, 10, "No call lately", True),
     ChartKind("tokens", "Tokens per second", "tokens/s", "sum", None, 10, "No engine yet"),
+    ChartKind("tries", "Tries per call", "tries", "first", None, 2, "No call lately", True),
 )
 
 
@@ -73,6 +74,7 @@ def lines(readings: Mapping[str, Reading]) -> dict[str, tuple[Line, ...]]:
             Line("output", _summed("replica", "generation_tokens_per_second")),
             Line("input", _summed("replica", "prompt_tokens_per_second")),
         ),
+        "tries": (Line("last minute", _tries),),
     }
 
 
@@ -155,6 +157,12 @@ def _mean(field: str, factor: float) -> Callable:
         return _average(known) * factor if known else None
 
     return read
+
+
+def _tries(fresh: Mapping[str, Reading]) -> float | None:
+    """One is no retry at all; twice as many calls at engines as tenants sent is a storm."""
+    calls = _summed("gateway", "calls_lately")(fresh)
+    return _summed("gateway", "tries_lately")(fresh) / calls if calls else None
 
 
 def _known(fresh: Mapping[str, Reading], field: str, wanted) -> list[float]:

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from control.gateway import metrics, succession
+from control.gateway.lately import Lately
 from control.gateway.metrics import Bounds, Tally
 from control.gateway.reports import PIPE_BYTES, Report, merged
 from control.gateway.worker import spool_folder
@@ -238,14 +239,20 @@ class Publishing:
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
         self._publisher = Publisher()
+        self._lately = Lately()
 
     def publish(self) -> None:
         at = time.time()
-        samples = [
-            _sample(at, owner, report, left) for owner, report, left in self._parent.reports()
-        ]
+        reports = self._parent.reports()
+        self._lately.keep_only({owner for owner, _, _ in reports})
+        samples = [self._sampled(at, *report) for report in reports]
         if samples:
             self._publisher.share(samples)
+
+    def _sampled(self, at: float, owner: str, report: Report, left: int) -> GatewaySample:
+        sample = _sample(at, owner, report, left)
+        tries = metrics.sum_of(report.tally.counters, "attempts_total")
+        return replace(sample, **self._lately.of(sample, tries))
 
 
 def _sample(at: float, owner: str, report: Report, left: int) -> GatewaySample:

@@ -89,6 +89,8 @@ class GatewaySample:
     tpot_count: int = 0
     snapshot_age_seconds: float | None = None
     spool_events: int = 0
+    calls_lately: int = 0  # that ended in the last minute
+    tries_lately: int = 0  # of calls at engines, that ended in it: more is retries
     loads: dict[str, dict] = field(default_factory=dict)  # deployment -> DeploymentLoad
 
     @property

@@ -36,6 +36,8 @@ def latest(*readings: Reading) -> dict[str, Reading]:
         ((replica(1, ttft_seconds=0.2), replica(2, ttft_seconds=0.4)), "ttft", [0.3]),
         ((replica(1, ttft_seconds=0.2), replica(2, ttft_seconds=None)), "ttft", [0.2]),
         ((replica(tpot_seconds=0.02),), "tpot", [20.0]),
+        ((gateway(calls_lately=4, tries_lately=6),), "tries", [1.5]),
+        ((gateway(calls_lately=0, tries_lately=0),), "tries", [None]),
         (
             (replica(generation_tokens_per_second=50, prompt_tokens_per_second=80),),
             "tokens",
