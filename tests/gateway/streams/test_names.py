@@ -1,5 +1,6 @@
 """An answer calls the model as the tenant did, whatever the engine calls it."""
 
+import asyncio
 import json
 
 import pytest
@@ -116,15 +117,20 @@ async def test_chunks_of_our_own_making_do_too(place, engines):
 
 
 async def test_so_does_an_answer_that_another_engine_goes_on_with(place, engines):
+    gate = asyncio.Semaphore(0)  # until there is another engine
     prompt = event(json.loads(chunk(role=True)[6:]) | {"prompt_token_ids": [1, 2]})
-    first = Script(b"".join([prompt, token("a", 1), token("b", 2)]), split="frame", end="rst")
+    first = Script(b"".join([prompt, token("a", 1), token("b", 2)]), split="frame", gate=gate)
     rest = {"id": "x", "object": "text_completion", "created": 2, "model": "n"}
     choice = {"index": 0, "text": "c", "finish_reason": "stop", "token_ids": [3]}
     second = Script(event(rest | {"choices": [choice], "usage": usage_of(4, 1)}) + DONE)
-    await engines(first, slots=1, **REPLICA)
+    dies = await engines(first, **REPLICA)
     place.know(route(on_replica_loss="continue"))
+    call = asyncio.create_task(place.post(chat(stream=True, service_tier="default")))
+    await place.until(lambda: dies.seen)
     engine = await engines(second, served_name="n", engine="vllm")
-    answer = await place.post(chat(stream=True, service_tier="default"))
+    for _ in range(10):
+        gate.release()
+    answer = await call
     assert engine.seen[0].body["prompt"] == [1, 2, 1, 2]
     assert answer.text() == "abc"
     assert {one["model"] for one in told(answer) if "model" in one} == {"chat"}
