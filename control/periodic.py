@@ -75,10 +75,10 @@ def reconcile() -> None:
 def autoscale() -> None:
     store = Store()
     try:
-        autoscaling.tick(timezone.now(), store)
+        with _database():
+            autoscaling.tick(timezone.now(), store)
     finally:
         store.close()
-        connection.close()
 
 
 @shared_task(name=ARCHIVE)

@@ -35,7 +35,6 @@ _SUCCESSION_LOOK_SECONDS = 0.2
 _TICK_SECONDS = 1.0
 _HURRIES = 10  # a tick, for what ends at a moment that its caller named
 _DRAIN_LOOK_SECONDS = 0.05
-_FRESH_LOOKS = 20  # for what a connection that was just let in asks
 _GARBAGE_OBJECTS = 20_000  # a call leaves about a hundred, most of them freed at once
 
 
@@ -194,9 +193,8 @@ class Worker:
         self._gateway.draining = True
         await self._listener.accept_waiting()
         self._listener.stop_listening()
-        for look in range(int(self._limits.drain_seconds / _DRAIN_LOOK_SECONDS)):
-            asking = look < _FRESH_LOOKS and self._listener.has_fresh()
-            if not self._shared.calls and not asking:
+        for _ in range(int(self._limits.drain_seconds / _DRAIN_LOOK_SECONDS)):
+            if not self._shared.calls and not self._listener.may_be_asked():
                 break
             await asyncio.sleep(_DRAIN_LOOK_SECONDS)
         for call in tuple(self._shared.calls):

@@ -79,7 +79,7 @@ def test_a_script_makes_it_fail(engine):
 
 async def test_all_of_it_through_a_gateway(engine, tmp_path):
     async with Place(tmp_path) as place:
-        place.know_replicas(replica(1, engine.port, engine="stub"), keys={1: KEY})
+        place.know_replicas(replica(1, engine.port, engine="stub", served_name="m"), keys={1: KEY})
         calls = {
             "/v1/embeddings": {"model": "chat", "input": ["one two", "three"]},
             "/v1/rerank": {"model": "chat", "query": "a b", "documents": ["c", "d"]},

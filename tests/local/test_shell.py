@@ -38,7 +38,7 @@ def test_a_command_says_that_nothing_runs(command: str, tmp_path: Path):
 
 def test_a_runtime_that_weir_does_not_install_is_named(tmp_path: Path):
     done = subprocess.run(
-        [sys.executable, "manage.py", "runtime", "install", "--engine", "tgi"],
+        [sys.executable, "manage.py", "runtime", "install", "tgi", "1.0", "--here"],
         cwd=ROOT,
         env=clean_environment(WEIR_HOME=str(tmp_path)),
         capture_output=True,

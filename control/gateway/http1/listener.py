@@ -57,8 +57,8 @@ class Listener:
         for connection in tuple(self.connections):
             connection.close_when_idle()
 
-    def has_fresh(self) -> bool:
-        return any(connection.is_fresh for connection in self.connections)
+    def may_be_asked(self) -> bool:
+        return any(connection.may_ask for connection in self.connections)
 
     def close(self) -> None:
         for connection in tuple(self.connections):

@@ -34,6 +34,7 @@ class Connection(asyncio.Protocol):
         self._since = app.now()
         self._unsent = 0
         self._chunked = False
+        self._promised = False  # by the head of a stream, that the connection is kept
         self._pipelined = False
         self._plain = False  # whether a request like the last may be known by its head
         self._received_bytes = 0
@@ -198,6 +199,7 @@ class Connection(asyncio.Protocol):
     def start_stream(self, status: int, headers: Headers) -> None:
         self._chunked = self._chunked_allowed
         self.keep_alive &= self._chunked
+        self._promised = self.keep_alive
         own = self._own_headers()
         self.transport.write(answers.streamed(status, own, headers, chunked=self._chunked))
 
@@ -207,7 +209,7 @@ class Connection(asyncio.Protocol):
     def end_stream(self) -> None:
         if self._chunked:
             self.transport.write(b"0\r\n\r\n")
-        self._answered()
+        self._answered(kept=self._promised)
 
     def cut(self) -> None:
         """End without the last chunk: the client sees a broken connection."""
@@ -216,13 +218,14 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     @property
-    def is_fresh(self) -> bool:
-        """It has not been asked anything yet."""
-        return self.state == "idle" and not self._received_bytes and self._known is None
+    def may_ask(self) -> bool:
+        """It was let in, or answered, so lately that it may be about to."""
+        lately = self.app.now() - self._since < self.limits.asks_again_seconds
+        return lately and self.state == "idle"
 
     def close_when_idle(self) -> None:
         self.keep_alive = False
-        if self.state == "idle" and not self.is_fresh:
+        if self.state == "idle" and not self.may_ask:
             self._close()
 
     def sweep(self, now: float) -> None:
@@ -263,14 +266,14 @@ class Connection(asyncio.Protocol):
         took_seconds = self.app.now() - self.request.received_at
         return answers.own_headers(self.request.id, took_seconds, self.keep_alive)
 
-    def _answered(self) -> None:
+    def _answered(self, *, kept: bool = False) -> None:
         self.call = None
         if self._pipelined and self.keep_alive:
             self._begin(Head())
             refusal = "HTTP pipelining is not supported: wait for an answer, then send again."
             self._pipelined = False
             return self._refuse_and_close(errors.BadRequest(refusal))
-        if not self.keep_alive:
+        if not self.keep_alive and not kept:
             return self._close()
         self.state, self._since = "idle", self.app.now()
         return None
