@@ -18,6 +18,7 @@ from console.live import answers
 from console.live.answers import Answer, Ask
 from control.metering import facts as metering
 from control.metering.facts import PriceRow
+from control.routes import facts as routes
 from control.tenancy import actions
 
 log = logging.getLogger(__name__)
@@ -140,6 +141,12 @@ def _ensure_key(by: str) -> str:
 
 
 @database_sync_to_async
-def _price(model: str) -> PriceRow | None:
+def _price(route: str) -> PriceRow | None:
+    """Answers name the route that was asked; one to several models says no price beforehand."""
+    targets = [target for found in routes.routes(name=route) for target in found.targets]
+    models = {target.model for target in targets if target.weight}
+    if len(models) != 1:
+        return None
+    [model] = models
     found = metering.prices(timezone.now())
     return next((price for price in found if price.model == model), None)
