@@ -10,7 +10,8 @@ from control.gateway.media import Link
 
 SCHEMA_BYTES_MAX = 16 * 1024
 _NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
-_ROLES = frozenset({"developer", "system", "user", "assistant", "tool", "function"})
+# Tuples: what a tenant sends may be of any type, and a set would ask for its hash.
+_ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 _PLAIN = ("user", "assistant", "system", "developer")
 _AUDIO_FORMATS = ("wav", "mp3", "flac", "ogg", "opus", "aac", "m4a", "webm", "pcm16")
 

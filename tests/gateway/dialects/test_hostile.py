@@ -65,6 +65,14 @@ def test_a_call_is_read_or_refused(endpoint, data):
     assert "messages" in json.loads(sent)
 
 
+@pytest.mark.parametrize("role", [[], {}, [["user"]], 3, None, "boss"])
+def test_a_role_that_is_none_is_refused(role):
+    body = {"model": "m", "messages": [{"role": role, "content": "a"}]}
+    with pytest.raises(errors.InvalidValue) as refused:
+        wire.parse("chat.completions", json.dumps(body).encode(), depth_max=64)
+    assert refused.value.param == "messages[0].role"
+
+
 @pytest.mark.parametrize("endpoint", ["messages", "responses"])
 @settings(max_examples=150, deadline=None)
 @given(chunks=st.lists(_VALUES, max_size=4))
