@@ -3,6 +3,7 @@
 from control.models.audit import AuditEntry
 from control.models.catalog import CatalogModel, Version, VersionMeasure
 from control.models.deployment import Deployment, ScalingState
+from control.models.drift import Attempt, Drift, EngineCount
 from control.models.fleet import Device, IllegalMove, Node, Reservation
 from control.models.measures import ColdStart, VersionPeak
 from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
@@ -18,6 +19,7 @@ __all__ = [
     "QUOTA_FIELDS",
     "Account",
     "AccountLease",
+    "Attempt",
     "AuditEntry",
     "Budget",
     "CallTrace",
@@ -26,6 +28,8 @@ __all__ = [
     "CostRate",
     "Deployment",
     "Device",
+    "Drift",
+    "EngineCount",
     "GatewayProcess",
     "IllegalMove",
     "Key",
