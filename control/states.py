@@ -158,6 +158,36 @@ class BudgetUnit(StrEnum):
 
     PICO = "pico"  # of its budget's currency
     TOKENS = "tokens"
+    CREDIT = "credit"  # pico of what a tenant has paid ahead; it has no period
+
+
+class BudgetMode(StrEnum):
+    HARD = "hard"  # calls that do not fit are refused
+    SOFT = "soft"  # people are told, calls go on
+
+
+class Billing(StrEnum):
+    POSTPAID = "postpaid"
+    PREPAID = "prepaid"  # calls are paid for by credit, or refused
+
+
+class CreditKind(StrEnum):
+    """Why the credit of a tenant changed."""
+
+    PURCHASE = "purchase"
+    GOODWILL = "goodwill"
+    REFUND = "refund"  # takes credit away, as it was paid
+
+
+class Delivery(StrEnum):
+    """Of an alert, to its tenant's URL."""
+
+    NONE = "none"  # no URL was set
+    WAITING = "waiting"
+    SENDING = "sending"  # written down before it is sent: who dies then has sent it at most once
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    UNKNOWN = "unknown"  # its sender died meanwhile
 
 
 class Part(StrEnum):

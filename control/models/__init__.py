@@ -2,10 +2,12 @@
 
 from control.models.audit import AuditEntry
 from control.models.catalog import CatalogModel, Version, VersionMeasure
+from control.models.credit import BudgetAlert, CreditEntry
 from control.models.deployment import Deployment, ScalingState
 from control.models.drift import Attempt, Drift, EngineCount
 from control.models.fleet import Device, IllegalMove, Node, Reservation
 from control.models.measures import ColdStart, VersionPeak
+from control.models.members import TenantMember
 from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
 from control.models.override import Override
 from control.models.replica import Replica, StateChange
@@ -22,10 +24,12 @@ __all__ = [
     "Attempt",
     "AuditEntry",
     "Budget",
+    "BudgetAlert",
     "CallTrace",
     "CatalogModel",
     "ColdStart",
     "CostRate",
+    "CreditEntry",
     "Deployment",
     "Device",
     "Drift",
@@ -53,6 +57,7 @@ __all__ = [
     "StateChange",
     "Target",
     "Tenant",
+    "TenantMember",
     "Transfer",
     "UsageEvent",
     "Version",

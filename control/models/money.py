@@ -64,10 +64,19 @@ class Posting(models.Model):
 class Account(models.Model):
     """What is left of a budget in one of its periods, in whole units: pico, or tokens.
 
+    Or, without a budget and a period, of what a tenant has paid ahead.
     `spent` is of events that are stored, `leased` of gateways: amount - spent - leased is free.
     """
 
-    budget = models.ForeignKey(Budget, models.CASCADE, related_name="accounts")
+    budget = models.ForeignKey(
+        Budget, models.CASCADE, null=True, blank=True, related_name="accounts"
+    )
+    tenant = models.ForeignKey(
+        Tenant, models.PROTECT, null=True, blank=True, related_name="credit", help_text="Of credit"
+    )
+    currency = models.CharField(
+        max_length=3, blank=True, default="", db_default="", help_text="Of credit"
+    )
     unit = models.CharField(max_length=8)
     begins_at = models.DateTimeField()
     ends_at = models.DateTimeField()
@@ -77,16 +86,32 @@ class Account(models.Model):
     granted = models.DecimalField(
         max_digits=38, decimal_places=0, default=0, help_text="With the last lease"
     )
+    marked = models.DecimalField(
+        max_digits=38,
+        decimal_places=0,
+        default=0,
+        db_default=0,
+        help_text="Spent when credit last came in",
+    )
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                condition=models.Q(budget__isnull=True) ^ models.Q(tenant__isnull=True),
+                name="account_of_a_budget_or_a_tenant",
+            ),
+            models.UniqueConstraint(
+                fields=["tenant", "currency"],
+                condition=models.Q(tenant__isnull=False),
+                name="one_credit_account_a_currency",
+            ),
             models.UniqueConstraint(
                 fields=["budget", "unit", "begins_at"], name="one_account_a_period"
-            )
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.budget} from {self.begins_at:%Y-%m-%d %H:%M}"
+        return f"{self.budget or self.tenant} from {self.begins_at:%Y-%m-%d %H:%M}"
 
 
 class AccountLease(models.Model):

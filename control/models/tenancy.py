@@ -2,13 +2,22 @@
 
 from django.db import models
 
-from control.states import KeyState, Priority
+from control.states import Billing, BudgetMode, KeyState, Priority
 
 
 class Tenant(models.Model):
     name = models.SlugField(max_length=63, unique=True)
     priority = models.CharField(max_length=16, default=Priority.STANDARD)
     timezone = models.CharField(max_length=64, default="UTC")
+    billing = models.CharField(max_length=16, default=Billing.POSTPAID, db_default=Billing.POSTPAID)
+    credit_currency = models.CharField(max_length=3, blank=True, default="", db_default="")
+    alert_url = models.CharField(
+        max_length=500,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Told when budgets are used up",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(null=True, blank=True)
 
@@ -140,6 +149,7 @@ class Budget(ScopedModel):
     currency = models.CharField(max_length=3, blank=True, default="")
     tokens = models.PositiveBigIntegerField(null=True, blank=True)
     period = models.CharField(max_length=8, default="month")
+    mode = models.CharField(max_length=8, default=BudgetMode.HARD, db_default=BudgetMode.HARD)
 
     class Meta:
         constraints = [
