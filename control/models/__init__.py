@@ -2,6 +2,15 @@
 
 from control.models.audit import AuditEntry
 from control.models.catalog import CatalogModel, Version, VersionMeasure
+from control.models.cost import (
+    CostHour,
+    CostHourMade,
+    CostPool,
+    DeviceHour,
+    DeviceUse,
+    TokenWeights,
+    Variant,
+)
 from control.models.credit import BudgetAlert, CreditEntry
 from control.models.deployment import Deployment, ScalingState
 from control.models.drift import Attempt, Drift, EngineCount
@@ -28,12 +37,17 @@ __all__ = [
     "CallTrace",
     "CatalogModel",
     "ColdStart",
+    "CostHour",
+    "CostHourMade",
+    "CostPool",
     "CostRate",
     "CreditEntry",
     "Deployment",
     "Device",
     "Drift",
     "EngineCount",
+    "DeviceHour",
+    "DeviceUse",
     "GatewayProcess",
     "IllegalMove",
     "Key",
@@ -58,8 +72,10 @@ __all__ = [
     "Target",
     "Tenant",
     "TenantMember",
+    "TokenWeights",
     "Transfer",
     "UsageEvent",
+    "Variant",
     "Version",
     "VersionMeasure",
     "VersionPeak",

@@ -27,12 +27,36 @@ class CostRate(models.Model):
     """What one device costs, by a glob on its name; the longest matching glob wins."""
 
     device = models.CharField(max_length=128)
+    pool = models.CharField(
+        max_length=63, blank=True, default="", db_default="", help_text="Empty: of every pool"
+    )
     currency = models.CharField(max_length=3)
-    hardware_per_hour = models.DecimalField(max_digits=18, decimal_places=6)
-    power_watts = models.DecimalField(max_digits=12, decimal_places=3)
+    hardware_per_hour = models.DecimalField(
+        max_digits=18, decimal_places=6, help_text="The rate of a rented device"
+    )
+    price = models.DecimalField(
+        max_digits=18, decimal_places=6, default=0, db_default=0, help_text="Of an owned device"
+    )
+    residual = models.DecimalField(max_digits=18, decimal_places=6, default=0, db_default=0)
+    months = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Over which it is written off; 0: it is rented"
+    )
+    finance_per_month = models.DecimalField(
+        max_digits=18, decimal_places=6, default=0, db_default=0
+    )
+    power_watts = models.DecimalField(
+        max_digits=12, decimal_places=3, null=True, help_text="Where its energy is not measured"
+    )
+    load_factor = models.DecimalField(max_digits=6, decimal_places=3, default=1, db_default=1)
+    host_watts = models.DecimalField(
+        max_digits=12, decimal_places=3, default=0, db_default=0, help_text="Its part of the host"
+    )
     power_per_kwh = models.DecimalField(max_digits=18, decimal_places=6)
     pue = models.DecimalField(max_digits=6, decimal_places=3)
     engineering_per_hour = models.DecimalField(max_digits=18, decimal_places=6)
+    engineering_per_month = models.DecimalField(
+        max_digits=18, decimal_places=6, default=0, db_default=0
+    )
     valid_from = models.DateTimeField()
 
     def __str__(self) -> str:

@@ -32,11 +32,19 @@ class RateFacts:
     device: str
     currency: str
     hardware_per_hour: Decimal
-    power_watts: Decimal
+    power_watts: Decimal | None  # None: not named
     power_per_kwh: Decimal
     pue: Decimal
     engineering_per_hour: Decimal
     valid_from: datetime
+    pool: str = ""  # empty: of every pool
+    price: Decimal = Decimal(0)
+    residual: Decimal = Decimal(0)
+    months: int = 0  # over which an owned device is written off; 0: rented
+    finance_per_month: Decimal = Decimal(0)
+    load_factor: Decimal = Decimal(1)
+    host_watts: Decimal = Decimal(0)
+    engineering_per_month: Decimal = Decimal(0)
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,8 @@ def rate_in_force(rates: Iterable[RateFacts], device: str, at: datetime) -> Rate
 
 def cost_per_device_hour(rate: RateFacts) -> Fraction:
     """Hardware + power (watts / 1000 x PUE x tariff) + engineering."""
-    power = Fraction(rate.power_watts) / 1000 * Fraction(rate.pue) * Fraction(rate.power_per_kwh)
+    watts = Fraction(rate.power_watts or 0)
+    power = watts / 1000 * Fraction(rate.pue) * Fraction(rate.power_per_kwh)
     return Fraction(rate.hardware_per_hour) + power + Fraction(rate.engineering_per_hour)
 
 
