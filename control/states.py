@@ -153,6 +153,14 @@ class TokensSource(StrEnum):
     ESTIMATED = "estimated"
 
 
+class Interrupted(StrEnum):
+    """What a call costs that did not end as it should: its price book says which."""
+
+    GENERATED = "generated"  # its input, and the output made for it
+    DELIVERED = "delivered"  # its input, and the output that was sent on; nothing without any
+    NOTHING = "nothing"
+
+
 class BudgetUnit(StrEnum):
     """What an account counts."""
 

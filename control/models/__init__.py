@@ -19,6 +19,7 @@ from control.models.measures import ColdStart, VersionPeak
 from control.models.members import TenantMember
 from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
 from control.models.override import Override
+from control.models.prices import PriceBook, PriceVolume
 from control.models.replica import Replica, StateChange
 from control.models.routes import GatewayProcess, Route, SnapshotPart, Target
 from control.models.stores import NodeRuntime, NodeWeights
@@ -58,6 +59,8 @@ __all__ = [
     "Point",
     "Posting",
     "Price",
+    "PriceBook",
+    "PriceVolume",
     "Project",
     "Quota",
     "RefusalCount",

@@ -3,18 +3,30 @@
 from django.db import models
 
 from control.models.catalog import CatalogModel
+from control.models.prices import PriceBook
 from control.models.tenancy import Budget, Tenant
 
 
 class Price(models.Model):
-    """Pico-units per token and class, valid from an instant until the next entry."""
+    """A row of a price book: pico-units per token and class, for a priority and from a volume on.
+
+    A trigger refuses changes. One without a book, as older releases wrote them, is a book alone.
+    """
 
     model = models.ForeignKey(CatalogModel, models.PROTECT, related_name="prices")
+    book = models.ForeignKey(PriceBook, models.PROTECT, null=True, blank=True, related_name="rows")
     currency = models.CharField(max_length=3)
+    priority = models.CharField(
+        max_length=16, blank=True, default="", db_default="", help_text="Empty is every other one"
+    )
+    tier_from_tokens = models.BigIntegerField(
+        default=0, db_default=0, help_text="Of its tenant's month, with this model"
+    )
     input_pico = models.BigIntegerField()
     cached_input_pico = models.BigIntegerField()
     output_pico = models.BigIntegerField()
-    valid_from = models.DateTimeField()
+    reasoning_pico = models.BigIntegerField(null=True, blank=True, help_text="As output, if null")
+    valid_from = models.DateTimeField(help_text="As its book's")
 
     class Meta:
         indexes = [models.Index(fields=["model", "-valid_from"], name="price_in_force")]

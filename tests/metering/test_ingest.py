@@ -19,6 +19,7 @@ from control.models import (
     Transfer,
     UsageEvent,
 )
+from tests.metering.books import drop_prices
 from tests.metering.conftest import AT, a_house, spool
 
 
@@ -174,7 +175,7 @@ def test_the_price_is_the_one_when_the_call_started(house, tmp_path):
 
 
 def test_r03_a_model_without_a_price_still_has_its_event(house, tmp_path):
-    Price.objects.all().delete()
+    drop_prices()
     spool(tmp_path, house.close("req_1"), house.close("req_2", version_id=None))
     assert ship(tmp_path, set(), AT) == Shipped(events=2)
     assert set(UsageEvent.objects.values_list("amount_pico", "currency", "price")) == {

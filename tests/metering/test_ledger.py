@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from control.metering import ledger
 from control.metering.ledger import PostingWanted, TransferWanted, Unbalanced, usage_transfer
-from control.models import Posting, Transfer
+from control.models import Posting, Price, Transfer
 from tests.metering.conftest import AT
 
 
@@ -44,6 +44,10 @@ def test_the_database_refuses_to_change_what_is_posted(house):
         Posting.objects.update(amount_pico=0)
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
         Transfer.objects.update(reason="other")
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+        Price.objects.update(output_pico=0)
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+        house.price.delete()
 
 
 @settings(

@@ -16,10 +16,11 @@ from control.gateway.admission.lender import APPLICATION
 from control.metering import exports, facts
 from control.metering.exports import UsageWanted
 from control.metering.ingest import ship
-from control.models import AccountLease, Budget, Price, RefusalCount
+from control.models import AccountLease, Budget, RefusalCount
 from tests.gateway.admission.budgets import LONG_AGO, UNIT, Bank, a_lender, a_tenant, in_thread
 from tests.gateway.place import Place, chat
 from tests.gateway.upstream import Script, Upstream, answered, chunk, error, streamed
+from tests.metering.books import drop_prices, reprice
 from tests.metering.conftest import House, spool
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -103,7 +104,7 @@ def has_account(budget: Budget) -> bool:
 
 
 async def test_m06_ten_thousand_small_calls_add_up_to_the_last_digit(bank, tmp_path):
-    await in_thread(Price.objects.update, output_pico=123_000_000)  # 0.000123
+    await in_thread(reprice, output_pico=123_000_000)  # 0.000123
     budget = await given(bank, "1.23")
     await in_thread(spend_before, bank, tmp_path / "before", 9_990)
     answers = [await bank.post(n % 2, chat(**ONE)) for n in range(11)]
@@ -130,7 +131,7 @@ def spend_before(bank: Bank, folder: Path, calls: int) -> None:
 
 
 async def test_r03_a_large_holds_refuse_nobody_while_there_is_room(bank, engine):
-    await in_thread(Price.objects.update, output_pico=UNIT // 64_000 // 100)  # 64k: 0.01
+    await in_thread(reprice, output_pico=UNIT // 64_000 // 100)  # 64k: 0.01
     await given(bank, "25.00")
     engine.scripts = [answered("fine", 7, 200)]
     body = chat(max_tokens=64_000)
@@ -195,7 +196,7 @@ async def test_r03_d_a_killed_gateways_calls_hold_nothing_once_its_spool_is_stor
 
 
 async def test_r03_e_a_model_without_a_price_is_refused_to_whom_a_budget_pays_for(bank, engine):
-    await in_thread(Price.objects.all().delete)
+    await in_thread(drop_prices)
     await given(bank)
     place = bank.places[0]
     refused = await bank.post(0, chat(**ONE))
@@ -210,7 +211,7 @@ async def test_r03_e_a_model_without_a_price_is_refused_to_whom_a_budget_pays_fo
 
 
 async def test_r03_e_nor_does_a_price_in_another_currency_count(bank):
-    await in_thread(Price.objects.update, currency="EUR")
+    await in_thread(reprice, currency="EUR")
     await given(bank)
     assert (await bank.post(0, chat(**ONE))).error["code"] == "model_not_priced"
 
