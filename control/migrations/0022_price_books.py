@@ -19,7 +19,7 @@ CREATE TRIGGER {table}_stays BEFORE TRUNCATE ON {table}
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('control', '0020_sizes_of_deployments'),
+        ('control', '0021_attempts_and_drift'),
     ]
 
     operations = [
