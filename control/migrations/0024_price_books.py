@@ -19,7 +19,7 @@ CREATE TRIGGER {table}_stays BEFORE TRUNCATE ON {table}
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('control', '0022_credit_alerts_members'),
+        ('control', '0023_device_time_and_cost'),
     ]
 
     operations = [
