@@ -198,6 +198,39 @@ class Delivery(StrEnum):
     UNKNOWN = "unknown"  # its sender died meanwhile
 
 
+class PeriodState(StrEnum):
+    """Of a month of a tenant's calendar; what comes after the close goes to the next one."""
+
+    OPEN = "open"
+    CLOSING = "closing"  # it has ended; late calls still land in it
+    CLOSED = "closed"
+
+
+PERIOD_MOVES: dict[PeriodState, frozenset[PeriodState]] = {
+    PeriodState.OPEN: frozenset({PeriodState.CLOSING}),
+    PeriodState.CLOSING: frozenset({PeriodState.CLOSED}),
+    PeriodState.CLOSED: frozenset(),
+}
+
+
+class ChargeCategory(StrEnum):
+    """As FOCUS names them."""
+
+    USAGE = "Usage"
+    PURCHASE = "Purchase"
+    CREDIT = "Credit"
+    ADJUSTMENT = "Adjustment"
+
+
+class TokenClass(StrEnum):
+    """What a token is priced as."""
+
+    INPUT = "input"
+    CACHED_INPUT = "cached_input"
+    OUTPUT = "output"
+    REASONING = "reasoning"
+
+
 class Part(StrEnum):
     """The three parts of the gateway's snapshot, each with a version of its own."""
 

@@ -15,6 +15,15 @@ from control.models.credit import BudgetAlert, CreditEntry
 from control.models.deployment import Deployment, ScalingState
 from control.models.drift import Attempt, Drift, EngineCount
 from control.models.fleet import Device, IllegalMove, Node, Reservation
+from control.models.invoices import (
+    BillingPeriod,
+    BillingTerms,
+    Charge,
+    ExportSchedule,
+    GoodwillCredit,
+    Invoice,
+    InvoiceLine,
+)
 from control.models.measures import ColdStart, VersionPeak
 from control.models.members import TenantMember
 from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
@@ -33,10 +42,13 @@ __all__ = [
     "AccountLease",
     "Attempt",
     "AuditEntry",
+    "BillingPeriod",
+    "BillingTerms",
     "Budget",
     "BudgetAlert",
     "CallTrace",
     "CatalogModel",
+    "Charge",
     "ColdStart",
     "CostHour",
     "CostHourMade",
@@ -49,8 +61,12 @@ __all__ = [
     "EngineCount",
     "DeviceHour",
     "DeviceUse",
+    "ExportSchedule",
     "GatewayProcess",
+    "GoodwillCredit",
     "IllegalMove",
+    "Invoice",
+    "InvoiceLine",
     "Key",
     "Node",
     "NodeRuntime",
