@@ -6,6 +6,8 @@ from control.gateway import errors
 
 Fields = dict[str, Any]
 
+_GREEDY = 1e-5  # a temperature below it is taken for zero
+
 
 def judge(fields: Fields) -> None:
     """Of a call that generates, as an engine is asked."""
@@ -16,6 +18,24 @@ def judge(fields: Fields) -> None:
     if fields.get("top_logprobs") and not fields.get("logprobs"):
         raise errors.InvalidValue(
             "'top_logprobs' is only allowed with 'logprobs': true.", param="top_logprobs"
+        )
+    judge_least(fields, fields.get("max_completion_tokens", fields.get("max_tokens")))
+    if fields.get("n", 1) > 1 and fields.get("temperature", 1) < _GREEDY:
+        raise errors.InvalidValue(
+            "'n' above 1 asks for different answers, and at 'temperature': 0 all are the same:"
+            " send 'n': 1, or a temperature above 0.",
+            param="n",
+        )
+
+
+def judge_least(fields: Fields, most: int | None) -> None:
+    """Tokens at least, against those at most that were asked for or are allowed."""
+    least = fields.get("min_tokens", 0)
+    if most is not None and least > most:
+        raise errors.InvalidValue(
+            f"'min_tokens' is {least}, and at most {most} tokens may be made: send a smaller"
+            " 'min_tokens'.",
+            param="min_tokens",
         )
 
 

@@ -77,6 +77,7 @@ class Limits:
     stall_seconds: float = 10  # at least, in which nothing moves in an engine that has calls
     deadly_prompts: int = 1000  # remembered of those that were in flight when an engine died
     deadly_prompt_seconds: float = 3600  # that such a death counts against them
+    host_death_seconds: float = 10  # engines of one host that die within them died with it
     busy_seconds: float = 1  # an engine that was full gets no retries
 
     prefix_blocks: int = 2  # of 512 bytes: what a prompt is known by where routes go by prefix

@@ -111,7 +111,7 @@ def shared(
         processes=processes, limits=limits, clock=clock.now, tally=tally, buckets=buckets
     )
     counters = Counters(redis_url, processes=processes, limits=limits, clock=clock.now)
-    deaths = Deaths(counters.valkey, tally, limits, clock.wall, socket.gethostname())
+    deaths = Deaths(counters.valkey, tally, limits, clock, socket.gethostname())
     rotation = replicas.rotation
     rotation.on_change = waiting.advance
     rotation.on_suspected, rotation.on_death = deaths.suspected, deaths.judged

@@ -260,7 +260,9 @@ def output_tokens(ask: Ask, room: Room) -> int | None:
             )
         return ask.max_tokens
     ceilings = (limit, room.output_tokens_default, context)
-    return min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
+    most = min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
+    combined.judge_least(ask.fields, most)
+    return most
 
 
 def for_engine(

@@ -122,21 +122,16 @@ def create_key(
     checks.require(rules.secret_problems("secret", secret))
     with transaction.atomic():
         owner = active_tenant(tenant)
+        checks.require(rules.unknown_routes(wanted.routes, _active_routes(wanted.routes)))
         _refuse_taken(secret, at, but=None)
         key = _insert(wanted, _active_project(owner, project), secret)
         _note("create key", str(key), by, reason, at, None, _facts_of_key(key))
     return NewKey(key.pk, secret, key.shown)
 
 
-def require_routes(names: list[str] | tuple[str, ...] | None) -> None:
-    """Whoever names one by hand means one that there is; a file may make it later."""
-    known = set(Route.objects.filter(name__in=names or ()).values_list("name", flat=True))
-    if unknown := [name for name in names or () if name not in known]:
-        raise checks.unknown(
-            "route",
-            f"there is no route {unknown[0]!r}: make it first (weir apply), or take one of those"
-            " that weir status lists",
-        )
+def _active_routes(names: tuple[str, ...] | None) -> set[str]:
+    rows = Route.objects.filter(name__in=names or (), archived_at=None)
+    return set(rows.values_list("name", flat=True))
 
 
 def change_key(wanted: KeyWanted, *, by: str, reason: str, at: datetime) -> None:

@@ -1,5 +1,6 @@
 """What a tenant, a project and a key may be: names, limits, budgets, secrets."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
@@ -176,6 +177,16 @@ def key_problems(wanted: KeyWanted) -> list[Problem]:
     if wanted.expires_at is not None and wanted.expires_at.tzinfo is None:
         problems.append(Problem("expires_at", "needs an offset, as in 2027-01-01T00:00:00Z"))
     return problems
+
+
+def unknown_routes(wanted: tuple[str, ...] | None, known: Collection[str]) -> list[Problem]:
+    """Whoever names one means one that there is: a key for another would open nothing."""
+    what = "make it first, or take one of those that `weir status` lists"
+    return [
+        Problem(f"routes[{number}]", f"there is no route {route!r}: {what}")
+        for number, route in enumerate(wanted or ())
+        if route not in known
+    ]
 
 
 def _endpoint_problems(endpoints: tuple[str, ...] | None) -> list[Problem]:

@@ -114,6 +114,10 @@ def test_a_key_is_scoped_to_endpoints_networks_and_a_priority(api, acme):
     body = {"tenant": "acme", "name": "other", "networks": ["10.0.0.1/8"]}
     response = api.post("/api/keys/", body, format="json")
     assert "write 10.0.0.0/8" in problems(response)["networks[0]"]
+    body = {"tenant": "acme", "name": "other", "routes": ["nope"]}
+    response = api.post("/api/keys/", body, format="json")
+    assert response.status_code == 400
+    assert "there is no route 'nope'" in problems(response)["routes[0]"]
 
 
 def test_a_route_tells_how_its_calls_are_treated(api, acme):

@@ -30,6 +30,13 @@ def test_a_key_may_be_for_some_routes_only(console, acme, fleet):
     assert Key.objects.get(tenant__name="acme").routes == ["route-1"]
 
 
+def test_a_key_for_a_route_that_is_not_there_is_not_made(console, acme, fleet):
+    fleet(1)
+    shown = console.post("/keys/", {"tenant": "acme", "name": "ci", "routes": ["route-1", "gone"]})
+    assert "gone" in str(shown.context["form"].errors["routes"])
+    assert not Key.objects.filter(tenant__name="acme").exists()
+
+
 def test_a_key_says_which_endpoints_whence_and_how_urgent(console, acme):
     scope = {"endpoints": ["embeddings"], "networks": "192.0.2.0/24, ::1", "priority": "batch"}
     console.post("/keys/", {"tenant": "acme", "name": "ci", **scope})

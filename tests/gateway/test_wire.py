@@ -202,6 +202,12 @@ def test_more_than_the_limit_is_refused(asked, room, code):
     assert (raised.value.code, raised.value.param) == (code, "max_tokens")
 
 
+def test_no_more_tokens_than_are_allowed_can_be_the_least():
+    with pytest.raises(errors.InvalidValue, match="at most 8 tokens may be made") as raised:
+        wire.output_tokens(parse(chat(min_tokens=9)), Room(output_tokens_default=8))
+    assert raised.value.param == "min_tokens"
+
+
 BODY = b'{"a":1}'
 
 

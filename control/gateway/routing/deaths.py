@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -13,12 +13,12 @@ from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
 from control.gateway.routing.health import DEATHS, Cause
 from control.gateway.routing.live import Live
-from control.gateway.routing.strikes import Strikes
+from control.gateway.routing.strikes import Death, Strikes
 from control.gateway.wire import Ask
 
 log = logging.getLogger(__name__)
 
-_KEY = "prompts:deaths"  # "fingerprint death", scored by when it is forgotten
+_KEY = "prompts:deaths:2"  # "fingerprint launch host since at", scored by when it is forgotten
 _POLL_SECONDS = 1.0
 _OTHER_WAY = frozenset({"stream", "user"})  # the same prompt, asked in another way
 
@@ -26,6 +26,20 @@ _OTHER_WAY = frozenset({"stream", "user"})  # the same prompt, asked in another 
 class Tried(Protocol):
     live: Live
     cause: Cause | None
+    sent_at: float
+
+
+class Clock(Protocol):
+    now: Callable[[], float]
+    wall: Callable[[], float]
+
+
+class Suspect(NamedTuple):
+    """A replica that may have died, when it was left, and what it worked on since when."""
+
+    live: Live
+    at: float
+    tries: list[tuple[Ask, float]]
 
 
 class Deaths:
@@ -34,17 +48,22 @@ class Deaths:
         valkey: Valkey,
         tally: Tally,
         limits: Limits,
-        wall: Callable[[], float],
+        clock: Clock,
         host: str,
     ) -> None:
         self._valkey = valkey
         self._tally = tally
         self._limits = limits
-        self._wall = wall
+        self._clock = clock
+        self._wall = clock.wall
         self._host = host
-        self._strikes = Strikes(limits.deadly_prompts)
+        self._strikes = Strikes(
+            limits.deadly_prompts,
+            seconds=limits.deadly_prompt_seconds,
+            together_seconds=limits.host_death_seconds,
+        )
         # By replica, until a probe has told: a lost connection alone is no death.
-        self._suspects: dict[int, tuple[Live, list[Ask]]] = {}
+        self._suspects: dict[int, Suspect] = {}
         self._polled_at = float("-inf")
 
     @property
@@ -63,37 +82,46 @@ class Deaths:
         """Whether a call may be tried again or continued that lost its engine in this way."""
         if lost.cause not in DEATHS:
             return True
-        for live, suspects in self._suspects.values():
+        for live, _, tries in self._suspects.values():
             said_so = live is not lost.live and live.health.out is Cause.DIED
-            if said_so and any(ask is suspect for suspect in suspects):
+            if said_so and any(ask is suspect for suspect, _ in tries):
                 return False  # the first of two deaths, though no probe has told yet
         if not self._strikes:
             return True
-        return not self._strikes.counts_elsewhere(fingerprint(ask), _death(lost.live))
+        death = self._death(lost.live, lost.sent_at, self._wall())
+        return not self._strikes.counts_elsewhere(fingerprint(ask), death)
 
     # --- what the rotation tells ---
 
     def suspected(self, live: Live) -> None:
         """It may have died: what it worked on is kept until that is known."""
-        asks = [attempt.ask for attempt in live.attempts if attempt.is_at_engine()]
-        self._suspects[live.id] = live, asks[: self._limits.deadly_prompts]
+        tries = [(one.ask, one.sent_at) for one in live.attempts if one.is_at_engine()]
+        # From here its calls go elsewhere: what another engine got before, it did not get of this.
+        self._suspects[live.id] = Suspect(live, self._wall(), tries[: self._limits.deadly_prompts])
 
     def judged(self, live: Live, died: bool) -> None:
-        _, asks = self._suspects.pop(live.id, (live, []))
-        if not died or not asks:
+        _, at, tries = self._suspects.pop(live.id, Suspect(live, 0.0, []))
+        if not died or not tries:
             return
-        until = self._wall() + self._limits.deadly_prompt_seconds
-        death, prompts = _death(live), {fingerprint(ask) for ask in asks}
         info = live.info
 
         def tell() -> None:
             self._tally.add("engine_deaths_total", deployment=info.deployment)
-            log.error("replica %d died with %d calls in flight", info.id, len(asks))
+            log.error("replica %d died with %d calls in flight", info.id, len(tries))
 
-        self._once(f"death:{death}", tell)
-        for prompt in prompts:
-            self._strike(prompt, death, until)
-        self._share(prompts, death, until)
+        self._once(f"death:{_launch(live)}", tell)
+        first: dict[str, float] = {}
+        for ask, sent_at in tries:
+            prompt = fingerprint(ask)
+            first[prompt] = min(sent_at, first.get(prompt, sent_at))
+        struck = {prompt: self._death(live, sent, at) for prompt, sent in first.items()}
+        for prompt, death in struck.items():
+            self._strike(prompt, death)
+        self._share(struck)
+
+    def _death(self, live: Live, sent_at: float, at: float) -> Death:
+        since = self._wall() - (self._clock.now() - sent_at)
+        return Death(_launch(live), live.info.host, since, at)
 
     # --- with the other processes ---
 
@@ -105,21 +133,23 @@ class Deaths:
         self._strikes.forget(wall)
         if self._valkey.connected:
             most = self._limits.deadly_prompts
-            command = ("ZRANGE", _KEY, wall, "+inf", "BYSCORE", "LIMIT", 0, most, "WITHSCORES")
+            command = ("ZRANGE", _KEY, wall, "+inf", "BYSCORE", "LIMIT", 0, most)
             self._valkey.send(encode(*command), self._learned)
 
     def _learned(self, reply: Reply) -> None:
         if isinstance(reply, ReplyError):
             return
-        for member, until in zip(reply[::2], reply[1::2], strict=True):
-            prompt, _, death = member.decode().partition(" ")
-            self._strike(prompt, death, float(until))
+        for member in reply:
+            prompt, launch, host, since, at = member.decode().split(" ")
+            self._strike(prompt, Death(launch, host, float(since), float(at)))
 
-    def _share(self, prompts: set[str], death: str, until: float) -> None:
+    def _share(self, struck: dict[str, Death]) -> None:
         if not self._valkey.connected:
             return
-        words = [word for prompt in prompts for word in (until, f"{prompt} {death}")]
         seconds = int(self._limits.deadly_prompt_seconds)
+        words = []
+        for prompt, death in struck.items():
+            words += (death.at + seconds, " ".join((prompt, *map(str, death))))
         for command in (
             ("ZADD", _KEY, *words),
             ("ZREMRANGEBYSCORE", _KEY, "-inf", self._wall()),
@@ -127,12 +157,12 @@ class Deaths:
         ):
             self._valkey.send(encode(*command), _ignore)
 
-    def _strike(self, prompt: str, death: str, until: float) -> None:
+    def _strike(self, prompt: str, death: Death) -> None:
         def tell() -> None:
             self._tally.add("deadly_prompts_total")
             log.error("the prompt %s was in flight at two deaths: it is refused now", prompt)
 
-        if self._strikes.add(prompt, death, until):
+        if self._strikes.add(prompt, death):
             self._once(f"prompt:{prompt}", tell)
 
     def _once(self, what: str, tell: Callable[[], None]) -> None:
@@ -156,7 +186,7 @@ def fingerprint(ask: Ask) -> str:
     return blake2b(text, digest_size=16).hexdigest()
 
 
-def _death(live: Live) -> str:
+def _launch(live: Live) -> str:
     return f"{live.id}:{live.info.generation}"
 
 

@@ -66,7 +66,6 @@ class Command(BaseCommand):
             "networks": options["network"],
             "priority": options["priority"],
         }
-        actions.require_routes(options["route"])
         made = actions.create_key(**wanted, **scope, **who)
         self.stderr.write(
             f"key {options['tenant']}/{options['name']} made; its secret is on stdout and is"

@@ -86,6 +86,21 @@ async def test_what_was_in_flight_at_one_death_is_served_by_another(tmp_path):
         await good.stop()
 
 
+async def test_a_prompt_that_both_engines_of_a_host_had_when_it_fell_is_still_accepted(tmp_path):
+    hold = asyncio.Event()
+    async with Place(tmp_path, limits={"tries": 1}) as place:
+        engines = [dying(Script(head=False, end="rst", hold=hold)) for _ in range(2)]
+        await known(place, *engines)
+        calls = [asyncio.create_task(place.post(chat("harmless"))) for _ in engines]
+        await place.until(lambda: all(engine.seen for engine in engines))
+        hold.set()
+        assert {answer.status for answer in await asyncio.gather(*calls)} == {502}
+        await place.until(lambda: place.shared.tally.counters.get(DEATHS) == 2)
+        assert not place.shared.deaths.condemned
+        for engine in engines:
+            await engine.stop()
+
+
 async def test_a_broken_connection_of_a_living_engine_is_no_death(place, engines):
     for _ in range(2):
         await engines(DIES, DIES, answered("fine"))
@@ -111,6 +126,7 @@ class Lost:
 
     live: Live
     cause: Cause
+    sent_at: float = 0.0
 
 
 async def test_what_lost_a_second_engine_is_neither_retried_nor_continued(place, engines):
@@ -118,7 +134,8 @@ async def test_what_lost_a_second_engine_is_neither_retried_nor_continued(place,
     one, two = [place.shared.replicas._live[engine.info.id] for engine in (first, second)]
     deaths = place.shared.deaths
     asked = parse("completions", b'{"model":"m","prompt":"x"}', depth_max=9)
-    one.attempts.add(AtEngine(asked))
+    now = place.shared.clock.now
+    one.attempts.add(AtEngine(asked, now() - 1))
     deaths.suspected(one)
     assert deaths.spares(asked, Lost(two, Cause.BROKE))  # a connection may break as it likes
     one.health.out = Cause.DIED
@@ -126,7 +143,8 @@ async def test_what_lost_a_second_engine_is_neither_retried_nor_continued(place,
     assert not deaths.spares(asked, Lost(two, Cause.BROKE))  # the first has said that it is dead
     deaths.judged(one, True)
     assert deaths.spares(asked, Lost(one, Cause.DIED))  # the same death
-    assert not deaths.spares(asked, Lost(two, Cause.DIED))
+    assert not deaths.spares(asked, Lost(two, Cause.DIED, now() + 1))
+    assert deaths.spares(asked, Lost(two, Cause.DIED, now() - 1))  # both died with their host
     assert deaths.spares(asked, Lost(two, Cause.ERROR))  # not a death at all
     another = parse("completions", b'{"model":"m","prompt":"y"}', depth_max=9)
     assert deaths.spares(another, Lost(two, Cause.DIED))
