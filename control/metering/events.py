@@ -11,14 +11,16 @@ from operator import attrgetter
 import msgspec
 from django.db import DataError, IntegrityError, connection, transaction
 
-from control.metering import ledger
+from control.metering import ledger, rollups
 from control.metering.budgets import Spending
+from control.metering.months import month_of
 from control.metering.rules import (
     Charge,
     PriceFacts,
     Tokens,
     charge,
     clamp,
+    is_free,
     price_in_force,
     tokens_counted,
 )
@@ -37,7 +39,9 @@ AS_TOLD = (
 COLUMNS = (  # in the order of `_row`
     *AS_TOLD,
     *("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"),
-    *("delivered_tokens", "kind", "started_at", "first_token_at", "ended_at"),
+    *("delivered_tokens", "kind", "corrects", "month", "batch"),
+    *("started_at", "first_token_at", "ended_at"),
+    *("billed_input", "billed_cached_input", "billed_output", "billed_reasoning"),
     *("amount_pico", "currency", "price_id", "content_hash"),
 )
 ARRIVALS = "pg_temp.weir_arrivals"
@@ -47,16 +51,25 @@ CREATE_ARRIVALS = (
     "CREATE TEMP TABLE IF NOT EXISTS weir_arrivals ON COMMIT DELETE ROWS AS"
     f" SELECT {COLUMN_LIST} FROM control_usageevent WITH NO DATA"
 )
+# Sums and locks in one statement with the rows: a doubled call adds to none of them.
 INSERT = (
-    f"INSERT INTO control_usageevent ({COLUMN_LIST}, ingested_at)"
-    f" SELECT {COLUMN_LIST}, %s FROM {ARRIVALS} ORDER BY ended_at"
-    " ON CONFLICT (tenant_id, call_id, kind) DO NOTHING"
-    " RETURNING tenant_id, call_id, kind, key_id, currency, amount_pico, ended_at, project_id,"
-    " started_at, outcome, input_tokens, output_tokens"
+    "WITH payers AS (SELECT id FROM control_tenant WHERE id IN"
+    f" (SELECT tenant_id FROM {ARRIVALS}) ORDER BY id FOR KEY SHARE),"  # see metering.credit
+    f" new AS (INSERT INTO control_usageevent ({COLUMN_LIST}, ingested_at)"
+    f" SELECT {COLUMN_LIST}, %s FROM {ARRIVALS}"
+    " WHERE (SELECT count(*) FROM payers) >= 0 ORDER BY ended_at"
+    " ON CONFLICT (call_id, tenant_id, kind, month) DO NOTHING RETURNING *),"
+    f" grown AS ({rollups.grown_by('new')})"
+    " SELECT tenant_id, call_id, kind, key_id, currency, amount_pico, ended_at, project_id,"
+    " started_at, outcome, input_tokens, output_tokens FROM new"
+)
+MAKE_MONTHS = (
+    "SELECT weir_make_usage_month(month) FROM"
+    f" (SELECT DISTINCT month FROM {ARRIVALS} ORDER BY month) needed"
 )
 CONFLICTS = (
     "SELECT new.tenant_id, new.call_id, new.content_hash, old.content_hash"
-    f" FROM {ARRIVALS} new JOIN control_usageevent old USING (tenant_id, call_id, kind)"
+    f" FROM {ARRIVALS} new JOIN control_usageevent old USING (call_id, tenant_id, kind, month)"
     " WHERE new.content_hash <> old.content_hash"
 )
 USE_KEYS = (  # locked in key order, so that two shippers never wait for each other
@@ -114,6 +127,7 @@ def _store(closes: Sequence[Close], at: datetime) -> list[Spending]:
         ):
             for row in rows:
                 copy.write_row(row)
+        cursor.execute(MAKE_MONTHS)
         cursor.execute(INSERT, [at])
         stored = cursor.fetchall()
         cursor.execute(CONFLICTS)
@@ -180,15 +194,23 @@ def _row(close: Close, prices: dict[int, list[PriceFacts]]) -> tuple:
     return (
         *_as_told(close),
         *tokens,
-        KIND,
+        *(KIND, "", month_of(close.call_id), 0),
         started_at,
         None if close.first_token_at is None else instant(close.first_token_at),
         instant(close.ended_at),
+        *_billed(close.outcome, tokens, charged),
         charged.amount_pico,
         charged.currency,
         charged.price_id,
         content_hash(close),
     )
+
+
+def _billed(outcome: str, tokens: Tokens, charged: Charge) -> tuple[int, int, int, int]:
+    if charged.price_id is None or is_free(outcome, tokens):
+        return 0, 0, 0, 0
+    fresh, spoken = tokens.input - tokens.cached_input, tokens.output - tokens.reasoning
+    return fresh, tokens.cached_input, spoken, tokens.reasoning
 
 
 def content_hash(close: Close) -> str:

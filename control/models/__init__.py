@@ -34,7 +34,7 @@ from control.models.routes import GatewayProcess, Route, SnapshotPart, Target
 from control.models.stores import NodeRuntime, NodeWeights
 from control.models.telemetry import CallTrace, Point, ReplicaUse
 from control.models.tenancy import QUOTA_FIELDS, Budget, Key, Project, Quota, Tenant
-from control.models.usage import RefusalCount, SpoolPosition, UsageEvent
+from control.models.usage import RefusalCount, SpoolPosition, UsageEvent, UsageHour
 
 __all__ = [
     "QUOTA_FIELDS",
@@ -94,6 +94,7 @@ __all__ = [
     "TokenWeights",
     "Transfer",
     "UsageEvent",
+    "UsageHour",
     "Variant",
     "Version",
     "VersionMeasure",
