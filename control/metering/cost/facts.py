@@ -9,12 +9,15 @@ from fractions import Fraction
 
 from django.db.models import Sum
 
+from control.metering.cost import parts as costs_of
 from control.metering.cost import rules
-from control.metering.cost.rules import NoTokens, PerMillion, RateFacts, Spent, Volume
+from control.metering.cost.parts import RateFacts
+from control.metering.cost.rules import NoTokens, PerMillion, Spent, Volume, Weights
 from control.metering.rules import PICO
 from control.models import CostRate, Replica, ReplicaUse, Reservation, UsageEvent, Version
 
 PLACES = 6
+WANTED_USE = Fraction(70, 100)  # of a pool that is well used
 NO_DEVICES = "no device of ours was held for it in this time"
 
 
@@ -91,6 +94,61 @@ def cost_per_million(version_id: int | None, since: datetime, until: datetime) -
     return sorted(found, key=lambda cost: (cost.model, cost.version))
 
 
+@dataclass(frozen=True)
+class ModelCost:
+    """What a million tokens of each class cost a model, for whoever proposes a price; exact."""
+
+    model: str
+    currency: str
+    since: datetime
+    until: datetime
+    cost: Fraction
+    volume: Volume
+    utilisation_ratio: Fraction | None
+    weights: Weights
+    practised: PerMillion | None  # at the use that its devices had
+    at_wanted_use: PerMillion | None  # the same work, were they used as wanted
+    wanted_use: Fraction
+    formula: str
+    reason: str  # why a figure is missing, or empty
+
+
+def cost_of_model(
+    model: str, since: datetime, until: datetime, wanted_use: Fraction = WANTED_USE
+) -> ModelCost:
+    """Over all versions of a model, by whole hours, in the currency of its devices' rates."""
+    since = rules.hour_of(since)
+    ids = set(Version.objects.filter(model__name=model).values_list("pk", flat=True))
+    priced = _priced([one for one in _uses(None, since, until) if one.version_id in ids], _rates())
+    volumes = _volumes(None, since, until)
+    tokens = [volumes[name].tokens for name in ids & set(volumes)]
+    volume = sum(tokens, Volume(0, 0, 0))
+    spent, reason, found = priced.spent, priced.reason, [None, None]
+    if not reason:
+        wanted = rules.at_use(spent.cost, spent.utilisation_ratio, wanted_use)
+        for place, cost in enumerate((spent.cost, wanted)):
+            match cost if cost is None else rules.cost_per_million(cost, volume):
+                case NoTokens() as none:
+                    reason = none.reason
+                case PerMillion() as price:
+                    found[place] = price
+    return ModelCost(
+        model=model,
+        currency=priced.currency,
+        since=since,
+        until=until,
+        cost=spent.cost,
+        volume=volume,
+        utilisation_ratio=spent.utilisation_ratio,
+        weights=rules.WEIGHTS,
+        practised=found[0],
+        at_wanted_use=found[1],
+        wanted_use=wanted_use,
+        formula=rules.formula(),
+        reason=reason,
+    )
+
+
 def _cost(
     version: Version, times: tuple[datetime, datetime], priced: _Priced, volume: "_Volume"
 ) -> VersionCost:
@@ -137,12 +195,12 @@ def _priced(uses: list[_Use], rates: list[RateFacts]) -> _Priced:
         for device in use.devices or ("",):
             share = Fraction(1, len(use.devices) or 1)
             # As of the hour's end: a rate named within the hour holds for all of it.
-            rate = rules.rate_in_force(rates, device, use.hour + rules.HOUR)
+            rate = costs_of.rate_in_force(rates, device, use.hour + rules.HOUR)
             if rate is None:
                 reasons.append(f"no cost rate fits the device {device!r}: add one to service.yaml")
             else:
                 currencies.add(rate.currency)
-            per_hour = rules.cost_per_device_hour(rate) if rate else Fraction(0)
+            per_hour = costs_of.cost_per_device_hour(rate).parts.whole if rate else Fraction(0)
             parts.append(
                 rules.spent(use.device_seconds * share, use.busy_seconds * share, per_hour)
             )

@@ -1,6 +1,5 @@
-"""What a device hour costs, and tokens therefore: exact fractions; parts sum to the whole."""
+"""What tokens cost: device time over tokens; exact fractions; parts sum to the whole."""
 
-import fnmatch
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,35 +24,19 @@ WEIGHTS = Weights()
 
 
 @dataclass(frozen=True)
-class RateFacts:
-    """What one device costs, by a glob on its name, from an instant on."""
-
-    id: int
-    device: str
-    currency: str
-    hardware_per_hour: Decimal
-    power_watts: Decimal | None  # None: not named
-    power_per_kwh: Decimal
-    pue: Decimal
-    engineering_per_hour: Decimal
-    valid_from: datetime
-    pool: str = ""  # empty: of every pool
-    price: Decimal = Decimal(0)
-    residual: Decimal = Decimal(0)
-    months: int = 0  # over which an owned device is written off; 0: rented
-    finance_per_month: Decimal = Decimal(0)
-    load_factor: Decimal = Decimal(1)
-    host_watts: Decimal = Decimal(0)
-    engineering_per_month: Decimal = Decimal(0)
-
-
-@dataclass(frozen=True)
 class Volume:
     """Tokens served. Cached ones are of the input."""
 
     input_tokens: int
     cached_input_tokens: int
     output_tokens: int
+
+    def __add__(self, other: "Volume") -> "Volume":
+        return Volume(
+            self.input_tokens + other.input_tokens,
+            self.cached_input_tokens + other.cached_input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
 
     def weighted(self, weights: Weights = WEIGHTS) -> Fraction:
         uncached = self.input_tokens - self.cached_input_tokens
@@ -118,23 +101,6 @@ def hour_of(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def rate_in_force(rates: Iterable[RateFacts], device: str, at: datetime) -> RateFacts | None:
-    """The longest glob that matches the device's name, then its newest entry begun by then."""
-    fitting = [
-        rate
-        for rate in rates
-        if rate.valid_from <= at and fnmatch.fnmatchcase(device.lower(), rate.device.lower())
-    ]
-    return max(fitting, key=lambda rate: (len(rate.device), rate.valid_from, rate.id), default=None)
-
-
-def cost_per_device_hour(rate: RateFacts) -> Fraction:
-    """Hardware + power (watts / 1000 x PUE x tariff) + engineering."""
-    watts = Fraction(rate.power_watts or 0)
-    power = watts / 1000 * Fraction(rate.pue) * Fraction(rate.power_per_kwh)
-    return Fraction(rate.hardware_per_hour) + power + Fraction(rate.engineering_per_hour)
-
-
 def device_shares(bookings: Iterable[tuple[int, int, int]]) -> dict[int, Fraction]:
     """(replica, device, bytes) → how many devices each replica answers for.
 
@@ -182,10 +148,33 @@ def cost_per_million(
     return PerMillion(unit, unit * weights.cached_input, unit * weights.output)
 
 
+def at_use(cost: Fraction, practised: Fraction | None, wanted: Fraction) -> Fraction | None:
+    """What the same work would cost were its devices busy for `wanted` of their time.
+
+    The busy time stays what it was; more or fewer device hours would be paid for around it.
+    """
+    if practised is None or not practised:
+        return None
+    return cost * practised / wanted
+
+
+def capacity_per_million(
+    cost_per_hour: Fraction,
+    weighted_tokens_per_second: Fraction,
+    utilisation: Fraction,
+    billable: Fraction = Fraction(1),
+    weights: Weights = WEIGHTS,
+) -> PerMillion:
+    """From what a pool can do within its objectives, not from what it did."""
+    tokens = weighted_tokens_per_second * HOUR_SECONDS * utilisation * billable
+    unit = cost_per_hour / tokens * MILLION
+    return PerMillion(unit, unit * weights.cached_input, unit * weights.output)
+
+
 def formula(weights: Weights = WEIGHTS) -> str:
     """Shown beside every figure that was made with it."""
     return (
-        "device hours x (hardware + watts / 1000 x PUE x tariff + engineering) / "
+        "device hours x (hardware + (device + host watts) / 1000 x PUE x tariff + engineering) / "
         f"(input + {fraction_text(weights.cached_input)} x cached input"
         f" + {fraction_text(weights.output)} x output) x 1,000,000; idle time included"
     )

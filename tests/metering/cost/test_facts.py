@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
-from control.metering.cost.facts import NO_DEVICES, cost_per_million
+from control.metering.cost.facts import NO_DEVICES, cost_of_model, cost_per_million
 from control.metering.ingest import ship
 from control.metering.spool import SpoolWriter
 from control.metering.usage_time import add_use
@@ -84,9 +85,21 @@ def test_cost_is_device_time_at_its_rate_over_weighted_tokens(house, replica, tm
         Decimal("0.194413"),
         Decimal("7.776516"),
     )
-    assert "watts / 1000 x PUE" in cost.formula
+    assert "host watts) / 1000 x PUE" in cost.formula
     assert cost.revenue == Decimal("3.250000")  # 1 + 0.25 + 4 x 0.5
     assert cost.margin_ratio == pytest.approx((3.25 - 6.0268) / 3.25)
+
+
+def test_a_model_costs_less_a_token_were_its_devices_used_more(house, replica, tmp_path):
+    a_rate("*", "2.50")
+    add_use(replica.pk, HOUR, 7200.0, 1800.0)
+    serve(house, tmp_path, input_tokens=1_000_000, cached_input_tokens=0, output_tokens=250_000)
+    cost = cost_of_model("gemma", HOUR, LATER)
+    assert (cost.currency, cost.utilisation_ratio, cost.reason) == ("USD", Fraction(1, 4), "")
+    assert cost.practised.output == Fraction("6.0268") / 2 * 4
+    assert cost.at_wanted_use.output == cost.practised.output * Fraction(25, 70)
+    nothing = cost_of_model("gemma", LATER, LATER + timedelta(hours=1))
+    assert (nothing.practised, nothing.at_wanted_use, nothing.reason) == (None, None, NO_DEVICES)
 
 
 def test_device_time_without_tokens_is_all_idle_cost_and_says_so(replica):

@@ -1,6 +1,5 @@
 """Cost of device time and of tokens, against the worked examples, to the cent."""
 
-from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -13,17 +12,16 @@ from control.metering.cost.rules import (
     NoTokens,
     PerMillion,
     Possible,
-    RateFacts,
     Volume,
     Weights,
     allocate,
+    at_use,
+    capacity_per_million,
     check_claim,
-    cost_per_device_hour,
     cost_per_million,
     device_shares,
     formula,
     margin_ratio,
-    rate_in_force,
     round_half_up,
     rounded,
     spent,
@@ -36,35 +34,8 @@ HALF_CACHED = Volume(300_000_000, 150_000_000, 90_000_000)
 DEVICE_HOURS = 8 * 24 * 30
 
 
-def a_rate(device: str = "*", number: int = 1, day: int = 1, **changes) -> RateFacts:
-    values = {
-        "hardware_per_hour": Decimal("2.50"),
-        "power_watts": Decimal(700),
-        "power_per_kwh": Decimal("0.12"),
-        "pue": Decimal("1.35"),
-        "engineering_per_hour": Decimal("0.40"),
-    } | changes
-    return RateFacts(
-        number, device, "USD", valid_from=datetime(2026, 11, day, tzinfo=UTC), **values
-    )
-
-
 def cents(value: Fraction) -> str:
     return str(round_half_up(value, 2))
-
-
-def test_a_device_hour_is_hardware_power_and_engineering():
-    # 2.50 + 0.7 kW x 1.35 x 0.12 + 0.40
-    assert cost_per_device_hour(a_rate()) == Fraction("3.0134")
-
-
-def test_the_five_parts_of_the_worked_pool_come_to_50_000_a_month():
-    kilowatts = (Fraction("0.4") * 8 + 2) * Fraction("0.70")
-    power = kilowatts * 720 * Fraction("1.35") * Fraction("0.75")
-    server = Fraction(1_200_000) * Fraction("0.85") / 36
-    assert [cents(server), cents(power)] == ["28333.33", "2653.56"]
-    assert abs(server + power + 12_000 + 7_013 - MONTH) < 1
-    assert cents(MONTH / DEVICE_HOURS) == "8.68"
 
 
 @pytest.mark.parametrize(
@@ -172,19 +143,26 @@ def test_a_device_is_never_busier_than_it_is_there():
     assert (use.busy_seconds, use.idle_cost, use.utilisation_ratio) == (3600, 0, 1)
 
 
-def test_the_longest_glob_wins_then_the_newest_entry_begun():
-    rates = [
-        a_rate("*", 1),
-        a_rate("NVIDIA H200*", 2),
-        a_rate("NVIDIA*", 3),
-        a_rate("NVIDIA H200*", 4, day=20),
-        a_rate("NVIDIA H200*", 5, day=29),
-    ]
-    at = datetime(2026, 11, 21, tzinfo=UTC)
-    assert rate_in_force(rates, "NVIDIA H200 NVL", at).id == 4
-    assert rate_in_force(rates, "NVIDIA A100", at).id == 3
-    assert rate_in_force(rates, "cpu", at).id == 1
-    assert rate_in_force(rates[1:], "cpu", at) is None
+def test_use_changes_the_cost_of_the_same_work_in_proportion():
+    day = MONTH / 30
+    assert at_use(day, Fraction(40, 192), Fraction(70, 100)) == day * 40 / 192 * 100 / 70
+    assert at_use(day, Fraction(0), Fraction(70, 100)) is None
+    assert at_use(day, None, Fraction(70, 100)) is None
+
+
+@pytest.mark.parametrize(
+    ("rate", "output_per_second", "expected"),
+    [  # eight cards, derated to half, 40 % use, 2 % not billable, 30 % over the sticker, 10:3
+        ("2.50", 21_806, ("0.230", "0.922")),
+        ("3.50", 31_712, ("0.222", "0.887")),
+    ],
+)
+def test_a_rented_pool_by_what_it_can_do(rate, output_per_second, expected):
+    per_hour = Fraction(rate) * 8 * Fraction("1.3")
+    weights = Weights(output=Fraction(4))
+    weighted = Fraction(output_per_second) / 2 * (Fraction(10, 3) + 4)
+    price = capacity_per_million(per_hour, weighted, Fraction("0.40"), Fraction("0.98"), weights)
+    assert tuple(str(round_half_up(cost, 3)) for cost in (price.input, price.output)) == expected
 
 
 def test_the_formula_names_its_weights():
