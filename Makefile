@@ -5,7 +5,8 @@ TEST_RUNTIMES := .weir-test/runtimes
 TEST_WEIGHTS := .weir-test/weights
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup up down lint test test-setup test-runtime test-flows test-engine test-browser
+.PHONY: help setup up down lint test test-setup test-runtime test-flows flows-of-calls flows-of-the-rest \
+	test-engine test-browser
 
 help:
 	@echo "make up      install, start everything, serve a small model (ARGS=--detach: in the background)"
@@ -40,8 +41,16 @@ test: lint
 	@$(MAKE) --no-print-directory test-engine
 	@$(MAKE) --no-print-directory test-browser
 
+# Two halves side by side, each with servers of its own: much of either is waiting for processes.
 test-flows: test-setup
-	$(PYTEST) -m "not engine and not browser"
+	@$(MAKE) --no-print-directory -j2 --output-sync=target flows-of-calls flows-of-the-rest
+
+CALLS := tests/gateway tests/metering
+flows-of-calls:
+	$(PYTEST) -m "not engine and not browser" $(CALLS)
+
+flows-of-the-rest:
+	$(PYTEST) -m "not engine and not browser" tests $(CALLS:%=--ignore=%)
 
 test-runtime: test-setup
 	@$(BIN)/python -m engines.runtime install --kind vllm --version 0.32.0 --device cpu --root $(TEST_RUNTIMES)
