@@ -14,7 +14,7 @@ help:
 	@echo "make test    lint, rules, flows, a real vLLM engine, a real browser"
 	@echo "make lint    ruff, import contracts, migrations"
 	@echo "make setup   only install"
-	@echo "make bench-NAME   run tests/bench/NAME.py (gateway, overload, prefix, batching, control, first-light)"
+	@echo "make bench-NAME   run tests/bench/NAME.py (gateway, memory, overload, prefix, batching, control, first-light, money)"
 
 setup:
 	@deploy/bootstrap.sh
