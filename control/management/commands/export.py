@@ -31,7 +31,7 @@ class Command(BaseCommand):
         wanted = exports.UsageWanted(since, until, tenant=tenant, model=model)
         try:
             for text in exports.usage_csv(wanted):
-                self.stdout.write(text, ending="")
+                self.stdout.write(text.decode(), ending="")
             self.stdout.flush()
         except BrokenPipeError:
             # `weir export … | head` has read enough; the last flush must find somewhere to go.

@@ -115,7 +115,7 @@ async def test_m06_ten_thousand_small_calls_add_up_to_the_last_digit(bank, tmp_p
     wanted = UsageWanted(LONG_AGO, LONG_AGO + timedelta(days=3650))
     [total] = await in_thread(facts.usage, wanted, ("tenant",))
     assert [amount.text for amount in total.amounts] == ["1.23"]
-    text = "".join(await in_thread(lambda: list(exports.usage_csv(wanted))))
+    text = b"".join(await in_thread(lambda: list(exports.usage_csv(wanted)))).decode()
     amounts = [row["amount"] for row in csv.DictReader(text.splitlines())]
     assert amounts == ["0.000123"] * 10_000
     assert sum(map(Decimal, amounts)) == Decimal("1.23")

@@ -5,20 +5,22 @@ import io
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from django.core.management import CommandError, call_command
 
 from control.checks import Refused
-from control.metering import exports
-from control.metering.exports import (
+from control.metering.exports import parquet
+from control.metering.exports import usage as exports
+from control.metering.exports.rules import UsageWanted, harmless, month
+from control.metering.exports.usage import (
     USAGE_COLUMNS,
-    UsageWanted,
-    harmless,
-    month,
     usage_csv,
     usage_csv_stream,
+    usage_parquet,
 )
 from control.metering.ingest import ship
 from control.metering.spool import SpoolWriter
@@ -37,7 +39,7 @@ def store(directory, *closes) -> None:
 
 
 def rows(*, wanted: UsageWanted | None = None) -> list[dict]:
-    text = "".join(usage_csv(wanted or UsageWanted(*NOVEMBER)))
+    text = b"".join(usage_csv(wanted or UsageWanted(*NOVEMBER))).decode()
     return list(csv.DictReader(io.StringIO(text)))
 
 
@@ -45,12 +47,15 @@ def test_the_columns_and_a_row(house, tmp_path):
     store(tmp_path, house.close("req_1", reasoning_tokens=5))
     out = io.StringIO()
     call_command("export", "usage", "--month", "2026-11", "--format", "csv", stdout=out)
+    batch = UsageEvent.objects.get().batch
     assert out.getvalue() == (
         "call_id,started_at,tenant,project,key,route,model,version,input_tokens,"
         "cached_input_tokens,output_tokens,reasoning_tokens,outcome,currency,amount,"
-        "endpoint,priority,tokens_source\n"
+        "endpoint,priority,tokens_source,kind,delivered_tokens,"
+        "billed_input,billed_cached_input,billed_output,billed_reasoning,ended_at,ledger_batch\n"
         "req_1,2026-11-20T12:00:00.000Z,acme,default,ci,chat-small,gemma,v1,100,20,50,5,complete,"
-        "USD,0.000285,chat,standard,engine\n"
+        "USD,0.000285,chat,standard,engine,final,50,80,20,45,5,"
+        f"2026-11-20T12:00:01.000Z,{batch}\n"
     )
     assert tuple(out.getvalue().split("\n")[0].split(",")) == USAGE_COLUMNS
 
@@ -100,7 +105,7 @@ def test_calls_without_version_or_price_have_their_row(house, tmp_path):
     assert (row["model"], row["version"], row["currency"], row["amount"]) == ("", "", "", "0")
 
 
-@pytest.mark.parametrize("beginning", ["=", "+", "-", "@", "\t", "\r"])
+@pytest.mark.parametrize("beginning", ["=", "+", "-", "@", "\t", "\r", "\n", "＝"])
 def test_names_that_begin_like_a_formula_are_made_harmless(beginning):
     assert harmless(f"{beginning}1+1") == f"'{beginning}1+1"
     assert harmless("acme") == "acme"
@@ -135,7 +140,7 @@ def test_months_end_where_the_next_begins():
 
 
 def weir(*arguments: str, environment: dict[str, str]) -> subprocess.Popen:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     return subprocess.Popen(
         [sys.executable, "manage.py", *arguments],
         cwd=root,
@@ -171,12 +176,38 @@ async def test_the_console_streams_the_same_text(tmp_path, monkeypatch):
     monkeypatch.setattr(exports, "PAGE_ROWS", 1)
     await exports.sync_to_async(fill)(tmp_path)
     parts = [part async for part in usage_csv_stream(UsageWanted(*NOVEMBER))]
-    assert len(parts) == 4  # the header, two full pages, an empty one
-    plain = await exports.sync_to_async(lambda: "".join(usage_csv(UsageWanted(*NOVEMBER))))()
-    assert "".join(parts) == plain
+    assert len(parts) == 3  # the header, two full pages
+    plain = await exports.sync_to_async(lambda: b"".join(usage_csv(UsageWanted(*NOVEMBER))))()
+    assert b"".join(parts) == plain
 
 
 def fill(directory) -> None:
     house = a_house()
     store(directory, house.close("req_1"), house.close("req_2"))
     assert UsageEvent.objects.count() == 2
+
+
+def test_parquet_holds_the_same_calls_typed(house, tmp_path):
+    store(tmp_path, house.close("req_1", route="=1+1"), house.close("req_2", version_id=None))
+    table = pq.read_table(io.BytesIO(b"".join(usage_parquet(UsageWanted(*NOVEMBER)))))
+    assert table.schema.equals(exports.SCHEMA)
+    first, second = table.to_pylist()
+    assert (first["route"], first["amount"]) == ("=1+1", Decimal("0.000285"))
+    assert first["started_at"] == AT
+    assert (second["model"], second["amount"]) == ("", 0)
+
+
+def test_parquet_is_the_same_however_the_calls_come_in_pages(house, tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 3)
+    store(tmp_path, *(house.close(f"req_{number}") for number in range(7)))
+    at_once = b"".join(usage_parquet(UsageWanted(*NOVEMBER)))
+    monkeypatch.setattr(exports, "PAGE_ROWS", 2)
+    assert b"".join(usage_parquet(UsageWanted(*NOVEMBER))) == at_once
+    assert pq.ParquetFile(io.BytesIO(at_once)).num_row_groups == 3
+    assert pq.read_table(io.BytesIO(at_once)).num_rows == 7
+
+
+def test_a_file_of_no_calls_has_its_columns(db):
+    assert rows() == []
+    table = pq.read_table(io.BytesIO(b"".join(usage_parquet(UsageWanted(*NOVEMBER)))))
+    assert (table.num_rows, table.schema.names) == (0, list(USAGE_COLUMNS))
