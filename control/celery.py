@@ -5,6 +5,8 @@ import os
 from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+# They load every page of the console, 15 MiB in each worker; `weir web` has them checked.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("weir")
 app.config_from_object("django.conf:settings", namespace="CELERY")

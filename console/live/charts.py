@@ -53,10 +53,10 @@ class ChartsConsumer(AsyncWebsocketConsumer):
         """All that a page may ask is to be sent the whole board again."""
         self.board_is_due = True
 
-    async def live_sample(self, event: dict) -> None:
-        sample = from_dict(event["sample"])
-        if sample and (sample.subject in self.latest or len(self.latest) < SUBJECTS_MAX):
-            self.latest[sample.subject] = reading(sample)
+    async def live_samples(self, event: dict) -> None:
+        for sample in map(from_dict, event["samples"]):
+            if sample and (sample.subject in self.latest or len(self.latest) < SUBJECTS_MAX):
+                self.latest[sample.subject] = reading(sample)
 
     async def _follow(self) -> None:
         for tick in range(int(LIFETIME_SECONDS / INTERVAL_SECONDS)):

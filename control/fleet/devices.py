@@ -51,6 +51,7 @@ class Recorder:
         self._node = node
         self._last: dict[str, tuple] = {}
         self._written_at: datetime | None = None
+        self._inventory: tuple = ()
 
     def record(self, readings: list[GpuReading], our_pids: set[int], at: datetime) -> bool:
         """False: nothing has moved since the last time, a moment ago."""
@@ -59,16 +60,25 @@ class Recorder:
         due = self._written_at is None or at - self._written_at >= WRITTEN_EVERY
         if not due and marks == self._last and not any(one.xids for one in readings):
             return False
-        record(self._node, readings, our_pids, at)
-        self._last, self._written_at = marks, at
+        _write(self._node, readings, ours, our_pids, at)
+        inventory = _inventory(readings)
+        if inventory != self._inventory:
+            _take_stock(self._node, readings)
+        self._last, self._written_at, self._inventory = marks, at, inventory
         return True
 
 
 def record(node: Node, readings: list[GpuReading], our_pids: set[int], at: datetime) -> None:
-    ours = used_by(readings, our_pids)
+    _write(node, readings, used_by(readings, our_pids), our_pids, at)
+    _take_stock(node, readings)
+
+
+def _write(
+    node: Node, readings: list[GpuReading], ours: dict[str, int], pids: set[int], at: datetime
+) -> None:
     good = [one for one in readings if not one.error]
     Device.objects.bulk_create(
-        [_row(node, one, ours.get(one.uuid, 0), our_pids, at) for one in good],
+        [_row(node, one, ours.get(one.uuid, 0), pids, at) for one in good],
         update_conflicts=True,
         unique_fields=["uuid"],
         update_fields=_WRITTEN,
@@ -78,9 +88,23 @@ def record(node: Node, readings: list[GpuReading], our_pids: set[int], at: datet
             _keep(node, reading)
         if reading.xids:
             _count(reading, at)
+
+
+def _inventory(readings: list[GpuReading]) -> tuple:
+    """What is there, and under which driver."""
+    return (
+        tuple(sorted((one.uuid, one.index, one.parent_uuid) for one in readings)),
+        next((one.driver for one in readings if one.driver), ""),
+        next((one.cuda for one in readings if one.cuda), ""),
+    )
+
+
+def _take_stock(node: Node, readings: list[GpuReading]) -> None:
+    """What is not there any more, and the driver."""
     _mark_absent(node, readings)
-    if driver := next((one.driver for one in readings if one.driver), ""):
-        told = {"driver": driver, "cuda": next((one.cuda for one in readings if one.cuda), "")}
+    _, driver, cuda = _inventory(readings)
+    if driver:
+        told = {"driver": driver, "cuda": cuda}
         Node.objects.filter(pk=node.pk).exclude(**told).update(**told)
 
 

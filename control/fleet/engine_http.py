@@ -1,6 +1,7 @@
 """Questions to an engine over HTTP: is it well, whom does it serve, how loaded is it."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import httpx
 
@@ -10,8 +11,18 @@ from control.telemetry.sample import Unread, read_page
 
 PROBE_SECONDS = 2.0
 
-# One pool for all threads; trust_env=False: no proxy stands between us and an engine.
-_client = httpx.Client(trust_env=False, timeout=PROBE_SECONDS)
+
+@cache
+def _client_of(scheme: str) -> httpx.Client:
+    """One pool for all threads; trust_env=False: no proxy stands between us and an engine.
+
+    Our own engines speak plain HTTP: a node need not hold the certificates of all the world.
+    """
+    return httpx.Client(trust_env=False, timeout=PROBE_SECONDS, verify=scheme == "https")
+
+
+def _client(url: str) -> httpx.Client:
+    return _client_of(url.partition(":")[0])
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,7 @@ def address(replica: Replica) -> Address:
 
 def health(at: Address) -> Answer:
     try:
-        answer = _client.get(f"{at.url}/health", headers=at.headers)
+        answer = _client(at.url).get(f"{at.url}/health", headers=at.headers)
     except httpx.HTTPError as error:
         return Answer(False, f"/health: {_words(error)}")
     return Answer(answer.status_code == 200, f"/health answers {answer.status_code}")
@@ -53,10 +64,10 @@ def health(at: Address) -> Answer:
 def probe(at: Address) -> Answer:
     """Well, and the one we mean: whoever has the port now must serve our model (T08)."""
     try:
-        answer = _client.get(f"{at.url}/health", headers=at.headers)
+        answer = _client(at.url).get(f"{at.url}/health", headers=at.headers)
         if answer.status_code not in (200, 404):  # 404: it has no such page; models alone count
             return Answer(False, f"/health answers {answer.status_code}")
-        return _serves(at, _client.get(f"{at.url}/v1/models", headers=at.headers))
+        return _serves(at, _client(at.url).get(f"{at.url}/v1/models", headers=at.headers))
     except httpx.HTTPError as error:
         return Answer(False, _words(error))
 
@@ -102,7 +113,7 @@ class _Found:
 def _post(at: Address, path: str, body: dict, timeout_seconds: float, what: str) -> _Found:
     where = f"{at.url}{path}"
     try:
-        answer = _client.post(where, json=body, headers=at.headers, timeout=timeout_seconds)
+        answer = _client(where).post(where, json=body, headers=at.headers, timeout=timeout_seconds)
     except httpx.HTTPError as error:
         return _Found(False, f"{what}: {_words(error)}")
     status = answer.status_code
@@ -114,7 +125,7 @@ def _post(at: Address, path: str, body: dict, timeout_seconds: float, what: str)
 def context_tokens(at: Address) -> int | None:
     """What it takes at most in one call, if it says so."""
     try:
-        answer = _client.get(f"{at.url}/v1/models", headers=at.headers)
+        answer = _client(at.url).get(f"{at.url}/v1/models", headers=at.headers)
         found = answer.json()["data"][0].get("max_model_len")
     except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError, AttributeError):
         return None
@@ -122,7 +133,7 @@ def context_tokens(at: Address) -> int | None:
 
 
 def metrics(at: Address) -> str | Unread:
-    return read_page(_client, at.url, at.key)
+    return read_page(_client(at.url), at.url, at.key)
 
 
 def _serves(at: Address, answer: httpx.Response) -> Answer:

@@ -29,6 +29,7 @@ LOOK_SECONDS_MAX = 8.0
 ORPHANS_EVERY_BEATS = 30
 PEAKS_EVERY_BEATS = 15
 NOTICE_EVERY_BEATS = 5
+FILES_EVERY_BEATS = 5
 DISK_EVERY_BEATS = 30
 FOLDERS_KEPT = timedelta(hours=24)
 
@@ -53,6 +54,8 @@ class Watch:
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="watch", daemon=True)
         self._beats = 0
+        self._holds = True  # a device of the node, for all that it knows
+        self._fetches = True
 
     def start(self) -> None:
         self._thread.start()
@@ -71,6 +74,7 @@ class Watch:
             self._use.flush(timezone.now(), now=True)
         except DatabaseError as error:
             log.warning("the last seconds of device time are not counted: %s", error)
+        self._publisher.close()
 
     def _run(self) -> None:
         while not self._stopping.wait(BEAT_SECONDS):
@@ -89,21 +93,26 @@ class Watch:
         if not nodes.heartbeat(self.node):
             log.error("node %s was removed or claimed by another: restart it", self.node)
         self._turn("devices", self.read_devices)
-        self._turn("device time", self.count_use)
+        self._now_and_then(at)
+        self._beats += 1
+        launches = self.launches()
+        self._engines.keep_only(set(launches))
+        if launches or self._holds:
+            self._turn("device time", self.count_use)
+        for replica_id in launches:
+            self._turn(f"replica {replica_id}", self.look, replica_id)
+
+    def _now_and_then(self, at: datetime) -> None:
         if settings.WEIR_LEAVING_NOTICE and self._beats % NOTICE_EVERY_BEATS == 0:
             self._turn("notice", self.hear_notice)
         if self._beats % ORPHANS_EVERY_BEATS == 0:
             self._turn("leftovers", self.clear_leftovers)
         if self._beats % PEAKS_EVERY_BEATS == 0:
             self._turn("peaks", self.note_peaks)
-        self._turn("files", work.look, self.node, at)
+        if self._fetches or self._beats % FILES_EVERY_BEATS == 0:
+            self._turn("files", self.look_at_files)
         if self._beats % DISK_EVERY_BEATS == 0:
             self._turn("disk", work.tell, self.node, at)
-        self._beats += 1
-        launches = self.launches()
-        self._engines.keep_only(set(launches))
-        for replica_id in launches:
-            self._turn(f"replica {replica_id}", self.look, replica_id)
 
     def launches(self) -> list[int]:
         """All that may have a process or a booking here."""
@@ -142,6 +151,10 @@ class Watch:
         self._devices.record(readings, self._our_pids(), at)
         self._publisher.share(devices.samples(self.node, readings, at))
 
+    def look_at_files(self) -> None:
+        """What was asked for ahead: a hint says it at once, its progress is told each second."""
+        self._fetches = work.look(self.node, timezone.now())
+
     def hear_notice(self) -> None:
         """Whether the cloud wants the host back; then what runs here moves away in time."""
         notices.hear(self.node.name, by=node_tasks.by(), at=timezone.now())
@@ -153,7 +166,8 @@ class Watch:
         for replica_id, share in held.items():
             self._use.note(replica_id, share, self._engines.busy_ratio(replica_id), at)
         self._use.keep_only(held)
-        self._use.flush(at)
+        self._use.flush(at, now=not held)
+        self._holds = bool(held)
 
     def note_peaks(self) -> None:
         """What launches really hold corrects the estimate of the next one."""

@@ -1,10 +1,11 @@
 """Samples go to whoever watches: the store, and the consoles' WebSockets."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from itertools import count
+from threading import Lock
 
-from asgiref.sync import async_to_sync
 from channels.exceptions import ChannelFull
 from channels.layers import get_channel_layer
 from redis.exceptions import RedisError
@@ -13,6 +14,7 @@ from control.telemetry.messages import Sample, to_dict
 from control.telemetry.store import Store
 
 GROUP = "live"
+SEND_SECONDS_MAX = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +25,9 @@ class Publisher:
     def __init__(self, store: Store | None = None):
         self._store = store or Store()
         self._numbers = count(1)
+        # One loop for all that it sends: with it stays the connection of the channel layer.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._one_at_a_time = Lock()
 
     def share(self, samples: Sequence[Sample]) -> bool:
         """Store and send; False when Valkey is away. Measuring goes on then, unseen."""
@@ -35,12 +40,24 @@ class Publisher:
         return True
 
     def publish(self, samples: Sequence[Sample]) -> None:
-        """Send to the group `live` as `{"type": "live.sample", "seq": n, "sample": {…}}`."""
-        if samples:
-            async_to_sync(self._send)(samples)
+        """Send to the group `live` as `{"type": "live.samples", "seq": n, "samples": [{…}, …]}`."""
+        if not samples:
+            return
+        with self._one_at_a_time:
+            self._loop = self._loop or asyncio.new_event_loop()
+            self._loop.run_until_complete(asyncio.wait_for(self._send(samples), SEND_SECONDS_MAX))
+
+    def close(self) -> None:
+        with self._one_at_a_time:
+            if self._loop is not None:
+                self._loop.close()  # the channel layer closes its connections with it
+                self._loop = None
+        self._store.close()
 
     async def _send(self, samples: Sequence[Sample]) -> None:
-        layer = get_channel_layer()
-        for sample in samples:
-            message = {"type": "live.sample", "seq": next(self._numbers), "sample": to_dict(sample)}
-            await layer.group_send(GROUP, message)
+        message = {
+            "type": "live.samples",
+            "seq": next(self._numbers),
+            "samples": [to_dict(sample) for sample in samples],
+        }
+        await get_channel_layer().group_send(GROUP, message)

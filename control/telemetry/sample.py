@@ -37,8 +37,10 @@ class EngineReader:
     """Reads engines one after the other and remembers of each the reading before."""
 
     def __init__(self, client: httpx.Client | None = None):
-        # No proxy from the environment: engines are on this host.
-        self._client = client or httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False)
+        # No proxy from the environment and no certificates: engines are on this host.
+        self._client = client or httpx.Client(
+            timeout=TIMEOUT_SECONDS, trust_env=False, verify=False
+        )
         self._before: dict[int, Reading] = {}
         self._samples: dict[int, ReplicaSample] = {}
 

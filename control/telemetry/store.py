@@ -30,15 +30,17 @@ class Store:
     def put(self, samples: Iterable[Sample]) -> None:
         """Write all of them in one round trip."""
         pipeline = self._client.pipeline(transaction=False)
+        heard: dict[str, float] = {}
         for sample in samples:
             text = json.dumps(to_dict(sample), separators=(",", ":"))
             series = f"series:{sample.subject}"
             pipeline.set(f"live:{sample.subject}", text, ex=LIVE_SECONDS)
             pipeline.xadd(series, {FIELD: text}, maxlen=SERIES_SAMPLES_MAX, approximate=False)
             pipeline.expire(series, SERIES_SECONDS)
-            pipeline.zadd(SUBJECTS, {sample.subject: sample.at})
-            pipeline.zremrangebyscore(SUBJECTS, "-inf", sample.at - SERIES_SECONDS)
-        if len(pipeline):
+            heard[sample.subject] = sample.at
+        if heard:
+            pipeline.zadd(SUBJECTS, heard)
+            pipeline.zremrangebyscore(SUBJECTS, "-inf", max(heard.values()) - SERIES_SECONDS)
             pipeline.execute()
 
     def latest(self, subjects: Sequence[str]) -> dict[str, Sample]:

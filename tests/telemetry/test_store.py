@@ -1,5 +1,6 @@
 """Live samples end by themselves, series are capped, points outlast both."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -65,14 +66,19 @@ async def test_watchers_get_samples_with_rising_numbers(valkey):
     await layer.group_add("live", name)
     publisher = Publisher()
     await publisher._send([a_sample(1.0, 7), a_sample(1.0, 8)])
+    await publisher._send([a_sample(2.0, 7)])
     one, two = await layer.receive(name), await layer.receive(name)
-    assert (one["type"], one["seq"], two["seq"]) == ("live.sample", 1, 2)
-    assert one["sample"]["subject"] == "replica:7"
+    assert (one["type"], one["seq"], two["seq"]) == ("live.samples", 1, 2)
+    assert [sample["subject"] for sample in one["samples"]] == ["replica:7", "replica:8"]
 
 
-def test_sharing_stores_and_sends_from_a_plain_thread(store, server_seconds):
-    assert Publisher(store).share([a_sample(server_seconds)])
-    assert store.latest(["replica:7"])
+def test_sharing_stores_and_sends_from_any_thread_over_one_connection(store, server_seconds):
+    publisher = Publisher(store)
+    with ThreadPoolExecutor(4) as pool:
+        shared = list(pool.map(publisher.share, [[a_sample(server_seconds, n)] for n in range(8)]))
+    assert all(shared)
+    assert len(store.latest([f"replica:{n}" for n in range(8)])) == 8
+    publisher.close()
 
 
 def test_measuring_goes_on_without_valkey():

@@ -26,13 +26,16 @@ def look_at_files(node: str) -> None:
         look(found, timezone.now())
 
 
-def look(node: Node, at: datetime) -> None:
-    """One look at each thing that was asked for: began, how far, or over."""
-    for row in NodeRuntime.objects.filter(node=node, state__in=_OPEN):
+def look(node: Node, at: datetime) -> bool:
+    """One look at each thing that was asked for: began, how far, or over. False: nothing was."""
+    runtimes = list(NodeRuntime.objects.filter(node=node, state__in=_OPEN))
+    weights = list(NodeWeights.objects.filter(node=node, state__in=_OPEN))
+    for row in runtimes:
         engine = {"kind": row.engine, "version": row.version}
         _note(row, files.ensure_runtime(node, engine, row.device_kind), at)
-    for row in NodeWeights.objects.filter(node=node, state__in=_OPEN):
+    for row in weights:
         _note(row, _weights(node, row), at)
+    return bool(runtimes or weights)
 
 
 def _weights(node: Node, row: NodeWeights) -> Install:
