@@ -8,6 +8,7 @@ from django.urls import include, path
 from console.access import SignIn
 from console.pages import (
     audit,
+    credit,
     deployments,
     keys,
     models,
@@ -55,6 +56,7 @@ urlpatterns = [
     path("models/routes/<path:name>/", models.route, name="route"),
     path("tenants/", tenants.show, name="tenants"),
     path("tenants/<slug:name>/", tenants.one, name="tenant"),
+    path("tenants/<slug:name>/credit/", credit.add, name="add-credit"),
     path("keys/", keys.show, name="keys"),
     path("keys/<int:key_id>/revoke/", keys.revoke, name="revoke-key"),
     path("usage/", usage.show, name="usage"),

@@ -12,10 +12,17 @@ AMOUNT_DECIMALS_MAX = 6
 AMOUNT_MAX = Decimal(10**9)
 RATE_MAX = 1e9
 BURST_SECONDS_MAX = 3600.0
+URL_CHARACTERS_MAX = 500
 
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 _MODEL_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?")
 _PUBLIC_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9._:/-]*[a-zA-Z0-9])?")
+_URL = re.compile(
+    r"https?://(?P<user>[^/?#@]*@)?"
+    r"([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])"
+    r"(:(?P<port>[0-9]{1,5}))?"
+    r"(/[A-Za-z0-9._~%/-]*)?"
+)
 _CURRENCY = re.compile(r"[A-Z]{3}")
 
 
@@ -156,3 +163,15 @@ def currency(field: str, value: str) -> list[Problem]:
 def one_of(field: str, value: str, allowed: Iterable[str]) -> list[Problem]:
     names = [str(option) for option in allowed]
     return [] if value in names else [Problem(field, f"{value!r} is not one of {', '.join(names)}")]
+
+
+def url(field: str, value: str) -> list[Problem]:
+    """Whom operators let us call: a host and a path, in which no secret stands."""
+    if len(value) > URL_CHARACTERS_MAX:
+        return [Problem(field, f"is longer than {URL_CHARACTERS_MAX} characters")]
+    parts = _URL.fullmatch(value)
+    if parts is None or not 0 < int(parts["port"] or 80) < 65536:
+        return [Problem(field, "is http:// or https:// with a host, without a query")]
+    if parts["user"]:
+        return [Problem(field, "holds a secret: files and pages show it; let the host trust us")]
+    return []

@@ -179,6 +179,18 @@ class Billing(StrEnum):
     PREPAID = "prepaid"  # calls are paid for by credit, or refused
 
 
+class LedgerAccount(StrEnum):
+    """Of a tenant, in a currency. Debits are positive."""
+
+    PREPAID = "prepaid"  # paid ahead: negative while calls are owed for it
+    HELD = "held"  # of it, what gateways hold
+    RECEIVABLE = "receivable"  # billed
+    REVENUE = "revenue"
+    CREDIT_EXPENSE = "credit_expense"  # given away
+    ROUNDING = "rounding"
+    WRITEOFF = "writeoff"
+
+
 class CreditKind(StrEnum):
     """Why the credit of a tenant changed."""
 

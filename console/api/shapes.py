@@ -15,6 +15,7 @@ class BudgetShape(serializers.Serializer):
     currency = serializers.CharField()
     period = serializers.CharField()
     tokens = serializers.IntegerField(allow_null=True)
+    mode = serializers.CharField()
 
 
 class ProjectShape(serializers.Serializer):
@@ -31,6 +32,8 @@ class TenantShape(serializers.Serializer):
     timezone = serializers.CharField()
     limits = Named(child=serializers.IntegerField())
     budget = BudgetShape(allow_null=True)
+    prepaid = serializers.CharField(help_text="Currency of its credit; empty: it pays later")
+    alert_url = serializers.CharField()
     projects = ProjectShape(many=True)
     keys_active = serializers.IntegerField()
     created_at = serializers.DateTimeField()

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from console.api.base import Form, Noun, read
 from console.api.shapes import KeyShape, NewKeyShape, TenantShape
 from console.parts import Rows
-from control.states import Priority
+from control.states import BudgetMode, Priority
 from control.tenancy import actions, facts
 from control.tenancy.rules import (
     DEFAULT_PROJECT,
@@ -40,6 +40,7 @@ class BudgetForm(Form):
     currency = serializers.CharField(default="", allow_blank=True)
     period = serializers.CharField(default="month")
     tokens = serializers.IntegerField(default=None, allow_null=True, validators=[LARGEST])
+    mode = serializers.ChoiceField([str(one) for one in BudgetMode], default="hard")
 
 
 class TenantForm(Form):
@@ -49,6 +50,10 @@ class TenantForm(Form):
     timezone = serializers.CharField(default="UTC")
     limits = LimitsForm(required=False)
     budget = BudgetForm(required=False, allow_null=True)
+    prepaid = serializers.CharField(
+        default="", allow_blank=True, help_text="Currency of its credit; empty: it pays later"
+    )
+    alert_url = serializers.CharField(default="", allow_blank=True)
 
 
 class KeyForm(Form):

@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
 from console.api.base import OperatorsOnly
+from console.api.credit import Credit
 from console.api.disk import Runtimes, Weights
 from console.api.fleet import Deployments, Routes
 from console.api.models import Models
@@ -31,6 +32,7 @@ urlpatterns = [
     *router.urls,
     path("runtimes/", Runtimes.as_view(), name="api-runtimes"),
     path("weights/", Weights.as_view(), name="api-weights"),
+    path("tenants/<slug:name>/credit/", Credit.as_view(), name="api-credit"),
     path("usage/", Usage.as_view(), name="api-usage"),
     path("schema/", Schema.as_view(), name="api-schema"),
 ]

@@ -11,8 +11,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from console.access import who
+from console.pages import credit
 from console.parts import Rows
 from control.checks import Refused
+from control.metering.prepaid import facts as prepaid
 from control.states import Priority
 from control.tenancy import actions, facts
 from control.tenancy.rules import BudgetWanted, Limits, TenantWanted
@@ -29,6 +31,11 @@ class TenantForm(forms.Form):
     budget_currency = forms.CharField(max_length=3, initial="USD", required=False)
     budget_tokens = forms.IntegerField(min_value=0, required=False)
     budget_period = forms.ChoiceField(choices=[("month", "month"), ("day", "day")])
+    budget_mode = forms.ChoiceField(
+        choices=[("hard", "hard"), ("soft", "soft")], initial="hard", required=False
+    )
+    prepaid = forms.CharField(max_length=3, required=False)
+    alert_url = forms.CharField(max_length=500, required=False)
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -44,9 +51,12 @@ class TenantForm(forms.Form):
         amount, tokens = given["budget_amount"], given["budget_tokens"]
         if amount is not None or tokens is not None:
             currency = "" if amount is None else given["budget_currency"].upper()
-            budget = BudgetWanted(amount, currency, given["budget_period"], tokens)
+            mode = given["budget_mode"] or "hard"
+            budget = BudgetWanted(amount, currency, given["budget_period"], tokens, mode)
         limits = Limits(**{name: given[name] for name in LIMITS})
-        return TenantWanted(given["name"], given["priority"], given["timezone"], limits, budget)
+        paying = {"prepaid": given["prepaid"].upper(), "alert_url": given["alert_url"]}
+        whose = (given["name"], given["priority"], given["timezone"])
+        return TenantWanted(*whose, limits, budget, **paying)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -71,7 +81,14 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
     form = TenantForm(given) if request.method == "POST" else TenantForm(initial=_initial(tenant))
     if form.is_bound and form.is_valid() and _save(form, request):
         return redirect("tenant", name)
-    return render(request, "pages/tenant.html", {"tenant": tenant, "form": form})
+    context = {
+        "tenant": tenant,
+        "form": form,
+        "credit": prepaid.credit(name, timezone.now()),
+        "entries": prepaid.entries(name),
+        "credit_form": credit.new_form(),
+    }
+    return render(request, "pages/tenant.html", context)
 
 
 def _save(form: TenantForm, request: HttpRequest) -> bool:
@@ -97,5 +114,8 @@ def _initial(tenant: facts.TenantFacts) -> dict:
         "budget_currency": budget.currency if has_money else "USD",
         "budget_tokens": budget.tokens if budget else None,
         "budget_period": budget.period if budget else "month",
+        "budget_mode": budget.mode if budget else "hard",
+        "prepaid": tenant.prepaid,
+        "alert_url": tenant.alert_url,
         **dict(tenant.limits),
     }

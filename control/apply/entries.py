@@ -13,7 +13,7 @@ from control.checks import Problem, Refused
 from control.fleet.recycle import Recycle
 from control.fleet.rules import DeploymentWanted, deployment_problems
 from control.metering.rules import CostRateWanted, PriceWanted, cost_rate_wanted, price_wanted
-from control.states import Priority
+from control.states import BudgetMode, Priority
 from control.tenancy import rules as tenancy
 from control.tenancy.rules import (
     BudgetWanted,
@@ -38,6 +38,8 @@ def tenant(fields: Fields, findings: Findings) -> TenantWanted:
         timezone=fields.text("timezone", "UTC"),
         limits=_limits(fields),
         budget=_budget(fields, findings),
+        prepaid=fields.text("prepaid", ""),
+        alert_url=fields.text("alert_url", ""),
     )
     findings.add_all(fields.path, tenancy.tenant_problems(wanted))
     return wanted
@@ -99,7 +101,8 @@ def _budget(fields: Fields, findings: Findings) -> BudgetWanted | None:
     text, tokens = inner.number("amount"), inner.whole("tokens")
     amount = None if text is None else _decimal(findings, inner.at("amount"), text)
     currency = inner.text("currency", "") if amount is None else inner.required("currency")
-    budget = BudgetWanted(amount, currency, inner.text("period", "month"), tokens)
+    period, mode = inner.text("period", "month"), inner.text("mode", BudgetMode.HARD)
+    budget = BudgetWanted(amount, currency, period, tokens, mode)
     inner.end()
     return budget
 

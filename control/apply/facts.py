@@ -59,7 +59,8 @@ def _tenancy() -> Iterator[tuple[str, Seen]]:
     for row in Tenant.objects.all():
         scope = ("tenant", row.pk)
         own = {"limits": limits.get(scope, none), "budget": budgets.get(scope)}
-        wanted = TenantWanted(row.name, row.priority, row.timezone, **own)
+        paying = {"prepaid": row.credit_currency, "alert_url": row.alert_url}
+        wanted = TenantWanted(row.name, row.priority, row.timezone, **own, **paying)
         yield f"tenant {row.name}", Seen(wanted, archived=row.archived_at is not None)
     for row in Project.objects.select_related("tenant"):
         scope = ("project", row.pk)
@@ -100,7 +101,7 @@ def _limits(row: Quota) -> Limits:
 
 
 def _budget(row: Budget) -> BudgetWanted:
-    return BudgetWanted(row.amount, row.currency, row.period, row.tokens)
+    return BudgetWanted(row.amount, row.currency, row.period, row.tokens, row.mode)
 
 
 def _catalog() -> Iterator[tuple[str, Seen]]:

@@ -31,7 +31,12 @@ def changes(before: object | None, after: object) -> tuple[Change, ...]:
 
 
 def _tenant(wanted: TenantWanted) -> dict:
-    own = {"priority": str(wanted.priority), "timezone": wanted.timezone}
+    own = {
+        "priority": str(wanted.priority),
+        "timezone": wanted.timezone,
+        "prepaid": wanted.prepaid,
+        "alert_url": wanted.alert_url,
+    }
     return own | _ceilings(wanted.limits, wanted.budget)
 
 

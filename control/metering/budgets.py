@@ -9,6 +9,7 @@ from typing import NamedTuple
 from django.db import connection, transaction
 from django.db.models import Q
 
+from control.metering.prepaid import actions as prepaid
 from control.metering.rules import PICO, Charge, units_of
 from control.models import Account, AccountLease, Budget
 from control.states import BudgetUnit
@@ -21,6 +22,8 @@ _ACCOUNTS = (
     " FROM control_account account JOIN control_budget budget ON budget.id = account.budget_id"
     " WHERE account.begins_at <= %s AND account.ends_at > %s AND (budget.tenant_id = ANY(%s)"
     " OR budget.project_id = ANY(%s) OR budget.key_id = ANY(%s))"
+    " UNION ALL SELECT id, unit, currency, begins_at, ends_at, tenant_id, NULL, NULL"
+    " FROM control_account WHERE tenant_id = ANY(%s)"
 )
 _LOCK = "SELECT FROM control_account WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 _TAKE = (
@@ -56,7 +59,8 @@ def spend(owner: str, calls: Sequence[Spending]) -> None:
         return
     with connection.cursor() as cursor:
         cursor.execute(_ACCOUNTS, _of(calls))
-        units = _by_account(cursor.fetchall(), calls)
+        rows = cursor.fetchall()
+        units = _by_account(rows, calls)
         if not units:
             return
         ids = sorted(units)
@@ -65,15 +69,20 @@ def spend(owner: str, calls: Sequence[Spending]) -> None:
         cursor.execute(_TAKE, [ids, amounts, owner[:OWNER_CHARACTERS_MAX]])
         taken = dict(cursor.fetchall())
         cursor.execute(_SPEND, [ids, amounts, [taken.get(id_, Decimal(0)) for id_ in ids]])
+    credit = {row[0]: (row[5], row[2]) for row in rows if row[1] == BudgetUnit.CREDIT}
+    if credit:
+        prepaid.draw(credit, units, max(call.started_at for call in calls))
 
 
 def _of(calls: Sequence[Spending]) -> list:
     starts = [call.started_at for call in calls]
+    tenants = list({call.tenant_id for call in calls})
     return [
         *(max(starts), min(starts)),
-        list({call.tenant_id for call in calls}),
+        tenants,
         list({call.project_id for call in calls}),
         list({call.key_id for call in calls}),
+        tenants,
     ]
 
 

@@ -29,6 +29,11 @@ _LOCK_TENANT = (
     " ON tenant.id = coalesce(budget.tenant_id, project.tenant_id, key.tenant_id)"
     " WHERE budget.id = %s FOR UPDATE OF tenant"
 )
+_FIND_CREDIT = (
+    "SELECT account.id, account.begins_at, account.ends_at"
+    " FROM control_account account JOIN control_tenant tenant ON tenant.id = account.tenant_id"
+    " WHERE tenant.id = %s AND account.currency = tenant.credit_currency"
+)
 _LAST_END = (
     "SELECT max(ends_at) FROM control_account"
     " WHERE budget_id = %s AND unit = %s AND begins_at <= %s"
@@ -127,6 +132,12 @@ def account_of(
             # Another may have opened it while we waited for the lock.
             row = database.execute(_FIND, named).fetchone()
             row = row or _open(database, scope, named, free)
+    return row and Opened(row[0], row[1].timestamp(), row[2].timestamp())
+
+
+def credit_account_of(database: psycopg.Connection, tenant_id: int) -> Opened | None:
+    """It is there since the tenant is prepaid, and has no period. None: it is not any more."""
+    row = database.execute(_FIND_CREDIT, [tenant_id]).fetchone()
     return row and Opened(row[0], row[1].timestamp(), row[2].timestamp())
 
 

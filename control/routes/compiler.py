@@ -8,7 +8,6 @@ from django.db import connection, transaction
 
 from control.models import (
     QUOTA_FIELDS,
-    Budget,
     Deployment,
     Key,
     Quota,
@@ -85,11 +84,8 @@ def _scopes() -> dict[str, Scope]:
         stated = {name: getattr(quota, name) for name in QUOTA_FIELDS}
         named = {name: value for name, value in stated.items() if value is not None}
         if named:
-            limits[_scope_id(quota)] = named
-    budgets = {
-        _scope_id(row): money.budgets_of(row, _scope_id(row))
-        for row in Budget.objects.order_by("pk")
-    }
+            limits[money.scope_id(quota)] = named
+    budgets = money.budgets()
     return {
         id_: Scope(id_, limits.get(id_, {}), budgets.get(id_, ()))
         for id_ in limits.keys() | budgets.keys()
@@ -117,12 +113,6 @@ def _least_urgent(tenants: str, keys: str) -> str:
     """A key may be less urgent than its tenant, never more."""
     order = list(Priority)
     return max(tenants, keys or tenants, key=order.index)
-
-
-def _scope_id(row: Quota | Budget) -> str:
-    if row.tenant_id:
-        return f"t:{row.tenant_id}"
-    return f"p:{row.project_id}" if row.project_id else f"k:{row.key_id}"
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -8,11 +8,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from control import checks
+from control.metering.prepaid.actions import set_prepaid
 from control.models import Key, Project, Route, SnapshotPart, Tenant
 from control.models.audit import record
 from control.models.sealing import derived, digest_of
-from control.states import KEY_MOVES, KeyState, Part
-from control.tenancy import rules
+from control.states import KEY_MOVES, Billing, KeyState, Part
+from control.tenancy import noted, rules
 from control.tenancy.ceilings import write_budget, write_devices, write_quota
 from control.tenancy.rules import (
     DEFAULT_PROJECT,
@@ -36,17 +37,27 @@ def save_tenant(wanted: TenantWanted, *, by: str, reason: str, at: datetime) -> 
             name=wanted.name, defaults={"priority": wanted.priority, "timezone": wanted.timezone}
         )
         Project.objects.get_or_create(tenant=tenant, name=DEFAULT_PROJECT)
-        before = None if made else _facts(tenant)
+        before = None if made else noted.of_tenant(tenant)
         Tenant.objects.filter(pk=tenant.pk).update(
-            priority=wanted.priority, timezone=wanted.timezone, archived_at=None
+            priority=wanted.priority,
+            timezone=wanted.timezone,
+            archived_at=None,
+            billing=Billing.PREPAID if wanted.prepaid else Billing.POSTPAID,
+            credit_currency=wanted.prepaid,
+            alert_url=wanted.alert_url,
         )
+        if wanted.prepaid != tenant.credit_currency:
+            set_prepaid(tenant, wanted.prepaid, at)
         tenant.refresh_from_db()
         ceilings = [
             write_quota(wanted.limits, tenant=tenant),
             write_budget(wanted.budget, at=at, tenant=tenant),
         ]
-        if before != _facts(tenant) or any(ceilings):
-            after = _facts(tenant) | {"limits": wanted.limits.named, "budget": str(wanted.budget)}
+        if before != noted.of_tenant(tenant) or any(ceilings):
+            after = noted.of_tenant(tenant) | {
+                "limits": wanted.limits.named,
+                "budget": str(wanted.budget),
+            }
             _note("save tenant", tenant.name, by, reason, at, before, after)
     return tenant
 
@@ -125,7 +136,7 @@ def create_key(
         checks.require(rules.unknown_routes(wanted.routes, _active_routes(wanted.routes)))
         _refuse_taken(secret, at, but=None)
         key = _insert(wanted, _active_project(owner, project), secret)
-        _note("create key", str(key), by, reason, at, None, _facts_of_key(key))
+        _note("create key", str(key), by, reason, at, None, noted.of_key(key))
     return NewKey(key.pk, secret, key.shown)
 
 
@@ -139,16 +150,16 @@ def change_key(wanted: KeyWanted, *, by: str, reason: str, at: datetime) -> None
     checks.require(rules.key_problems(wanted))
     with transaction.atomic():
         key = active_key(wanted.tenant, wanted.name)
-        before = _facts_of_key(key)
+        before = noted.of_key(key)
         key.project = _active_project(key.tenant, wanted.project)
-        scope = _scope(wanted)
+        scope = noted.scope(wanted)
         for field, value in scope.items():
             setattr(key, field, value)
         ceilings = [
             write_quota(wanted.limits, key=key),
             write_budget(wanted.budget, at=at, key=key),
         ]
-        after = _facts_of_key(key)
+        after = noted.of_key(key)
         if before != after or any(ceilings):
             key.save(update_fields=["project", *scope])
             after |= {"limits": wanted.limits.named, "budget": str(wanted.budget)}
@@ -166,11 +177,11 @@ def rotate_key(
         if key.digest == digest_of(secret):
             return NewKey(key.pk, secret, key.shown)
         _refuse_taken(secret, at, but=key.pk)
-        before = _facts_of_key(key)
+        before = noted.of_key(key)
         key.previous_digest, key.previous_valid_until = key.digest, at + ROTATED_VALID
         key.digest, key.shown = digest_of(secret), rules.shown(secret)
         key.save(update_fields=["digest", "shown", "previous_digest", "previous_valid_until"])
-        _note("rotate key", str(key), by, reason, at, before, _facts_of_key(key))
+        _note("rotate key", str(key), by, reason, at, before, noted.of_key(key))
     return NewKey(key.pk, secret, key.shown)
 
 
@@ -239,7 +250,7 @@ def _insert(wanted: KeyWanted, project: Project, secret: str) -> Key:
                 tenant=project.tenant,
                 project=project,
                 name=wanted.name,
-                **_scope(wanted),
+                **noted.scope(wanted),
                 digest=digest_of(secret),
                 shown=rules.shown(secret),
             )
@@ -254,37 +265,6 @@ def _refuse_taken(secret: str, at: datetime, but: int | None) -> None:
     same = Q(digest=digest) | Q(previous_digest=digest, previous_valid_until__gt=at)
     if Key.objects.filter(same).exclude(pk=but).exists():
         raise checks.refuse("secret", "is or was the secret of another key: take another")
-
-
-def _scope(wanted: KeyWanted) -> dict:
-    """What a key may be used for: columns that may change."""
-    return {
-        "routes": None if wanted.routes is None else list(wanted.routes),
-        "endpoints": None if wanted.endpoints is None else list(wanted.endpoints),
-        "networks": list(wanted.networks),
-        "priority": wanted.priority or "",
-        "expires_at": wanted.expires_at,
-    }
-
-
-def _facts(tenant: Tenant) -> dict:
-    return {
-        "priority": tenant.priority,
-        "timezone": tenant.timezone,
-        "archived": tenant.archived_at is not None,
-    }
-
-
-def _facts_of_key(key: Key) -> dict:
-    return {
-        "project": key.project.name,
-        "shown": key.shown,
-        "routes": key.routes,
-        "endpoints": key.endpoints,
-        "networks": key.networks,
-        "priority": key.priority,
-        "expires_at": key.expires_at.isoformat() if key.expires_at else None,
-    }
 
 
 def _note(action, subject, by, reason, at, before, after) -> None:

@@ -19,6 +19,7 @@ class BudgetFacts:
     currency: str
     period: str
     tokens: int | None
+    mode: str = "hard"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class TenantFacts:
     budget: BudgetFacts | None
     projects: tuple[ProjectFacts, ...]
     keys_active: int
+    prepaid: str = ""  # the currency of its credit; empty: it pays later
+    alert_url: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,8 @@ def tenants(
                 for project in projects[tenant.pk]
             ),
             keys_active=keys_active[tenant.pk],
+            prepaid=tenant.credit_currency,
+            alert_url=tenant.alert_url,
         )
         for tenant in found
     ]
@@ -201,7 +206,9 @@ def _limits(**scope) -> dict[tuple[str, int], tuple[tuple[str, int], ...]]:
 
 def _budgets(**scope) -> dict[tuple[str, int], BudgetFacts]:
     return {
-        _scope(budget): BudgetFacts(budget.amount, budget.currency, budget.period, budget.tokens)
+        _scope(budget): BudgetFacts(
+            budget.amount, budget.currency, budget.period, budget.tokens, budget.mode
+        )
         for budget in Budget.objects.filter(**scope)
     }
 

@@ -9,7 +9,7 @@ from zoneinfo import available_timezones
 
 from control import checks
 from control.checks import Problem
-from control.states import Priority
+from control.states import BudgetMode, Priority
 
 SECRET_CHARACTERS = (32, 256)
 KEY_ROUTES_MAX = 200
@@ -68,11 +68,13 @@ class BudgetWanted:
     currency: str = ""
     period: str = "month"
     tokens: int | None = None
+    mode: str = BudgetMode.HARD
 
     def __str__(self) -> str:
         money = [] if self.amount is None else [f"{self.amount.normalize():f} {self.currency}"]
         tokens = [] if self.tokens is None else [f"{self.tokens} tokens"]
-        return f"{' and '.join([*money, *tokens])} a {self.period}"
+        soft = ", soft" if self.mode == BudgetMode.SOFT else ""
+        return f"{' and '.join([*money, *tokens])} a {self.period}{soft}"
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class TenantWanted:
     timezone: str = "UTC"
     limits: Limits = Limits()
     budget: BudgetWanted | None = None
+    prepaid: str = ""  # the currency of the credit that pays for its calls; empty: it pays later
+    alert_url: str = ""  # told when a budget or the credit is used up to 50, 80 and 100 %
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,8 @@ def tenant_problems(wanted: TenantWanted) -> list[Problem]:
         *known,
         *limit_problems("limits", wanted.limits),
         *budget_problems("budget", wanted.budget),
+        *(checks.currency("prepaid", wanted.prepaid) if wanted.prepaid else ()),
+        *(checks.url("alert_url", wanted.alert_url) if wanted.alert_url else ()),
     ]
 
 
@@ -246,6 +252,7 @@ def budget_problems(path: str, budget: BudgetWanted | None) -> list[Problem]:
         return []
     problems = checks.one_of(f"{path}.period", budget.period, PERIODS)
     problems += checks.whole(f"{path}.tokens", budget.tokens, 0, TOKEN_LIMIT_MAX)
+    problems += checks.one_of(f"{path}.mode", budget.mode, BudgetMode)
     if budget.amount is not None:
         problems += checks.amount(f"{path}.amount", budget.amount)
         problems += checks.currency(f"{path}.currency", budget.currency)

@@ -78,6 +78,7 @@ def test_a_tenant_is_made_read_changed_and_archived(api):
         "currency": "USD",
         "period": "month",
         "tokens": None,
+        "mode": "hard",
     }
     devices = {"devices_guaranteed": 0, "devices_maximum": None}
     assert made["projects"] == [{"name": "default", "limits": {}, "budget": None} | devices]

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from control.models import Budget, Quota, Tenant
+from control.models import Budget, CreditEntry, Quota, Tenant
 
 GIVEN = {
     "name": "acme",
@@ -52,3 +52,25 @@ def test_what_is_wrong_is_said_beside_its_field(console):
     shown = console.post("/tenants/", GIVEN | {"timezone": "Mars"})
     assert b"no IANA time zone" in shown.content
     assert not Tenant.objects.exists()
+
+
+def test_credit_is_entered_on_the_tenants_page_once_a_form(console):
+    console.post("/tenants/", GIVEN | {"prepaid": "usd"})
+    body = {"amount": "10", "kind": "purchase", "reason": "invoice 7", "reference": "form-1"}
+    for _ in range(2):
+        assert console.post("/tenants/acme/credit/", body).status_code == 302
+    shown = console.get("/tenants/acme/").content.decode()
+    assert "10 USD" in shown
+    assert "invoice 7" in shown
+    entry = CreditEntry.objects.get()
+    assert (entry.amount_pico, entry.by) == (10 * 10**12, "ann")
+
+
+def test_bad_credit_is_said_and_changes_nothing(console):
+    console.post("/tenants/", GIVEN | {"prepaid": "usd"})
+    body = {"amount": "10", "kind": "refund", "reason": "back", "reference": "form-1"}
+    console.post("/tenants/acme/credit/", body)
+    assert "of the credit is free" in console.get("/tenants/acme/").content.decode()
+    assert not CreditEntry.objects.exists()
+    assert console.get("/tenants/acme/credit/").status_code == 405
+    assert console.post("/tenants/nobody/credit/", body).status_code == 404

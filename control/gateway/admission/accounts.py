@@ -16,6 +16,7 @@ from control.metering import credit
 from control.metering.credit import Granted, Opened, Short, Wanted
 from control.metering.rules import ENDED_BY_THE_PLATFORM
 from control.routes.snapshot import BudgetInfo
+from control.states import BudgetUnit
 
 log = logging.getLogger(__name__)
 
@@ -226,8 +227,7 @@ def _lease(owner: str, asked: Asked, database: psycopg.Connection) -> Leased:
     """In the lender's thread."""
     opened, account_id = None, asked.account_id
     if account_id is None:
-        budget = asked.budget
-        opened = credit.account_of(database, budget.id, budget.unit, asked.at, _FREE)
+        opened = _opened(asked, database)
         if opened is None:
             return Leased(None, None)
         account_id = opened.id
@@ -237,6 +237,13 @@ def _lease(owner: str, asked: Asked, database: psycopg.Connection) -> Leased:
     if is_short and asked.calls_in:
         credit.call_in(database, account_id, owner)
     return Leased(opened, answer)
+
+
+def _opened(asked: Asked, database: psycopg.Connection) -> Opened | None:
+    budget = asked.budget
+    if budget.unit == BudgetUnit.CREDIT:
+        return credit.credit_account_of(database, budget.id)
+    return credit.account_of(database, budget.id, budget.unit, asked.at, _FREE)
 
 
 def _ignored(_answer: object) -> None:

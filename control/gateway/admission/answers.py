@@ -71,6 +71,12 @@ def budget_spent(unfunded: Unfunded, identity: Identity) -> Refusal:
         str(units) if budget.unit == BudgetUnit.TOKENS else amount_text(units)
         for units in (unfunded.amount, unfunded.spent, unfunded.held, unfunded.requested)
     )
+    if budget.unit == BudgetUnit.CREDIT:
+        return errors.BudgetSpent(
+            f"The prepaid credit of {_scope(budget.scope, identity)} has too little left: Bought"
+            f" {amount} {budget.currency}, Spent {spent}, Held by calls that run {held}, Requested"
+            f" at most {requested}. Top it up, or lower 'max_tokens'."
+        )
     return errors.BudgetSpent(
         f"The budget of {_scope(budget.scope, identity)}, {budget.text}, has too little left:"
         f" Limit {amount}, Spent {spent}, Held by calls that run {held}, Requested at most"

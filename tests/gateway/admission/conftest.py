@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import redis
 from django.conf import settings
@@ -16,6 +17,7 @@ from control.management.local.account import server_account
 from control.management.local.death import dies_with_us
 from control.management.local.ports import free_port
 from control.management.local.valkey import Valkey
+from tests.gateway.admission.budgets import Bank, a_lender, a_tenant, in_thread
 from tests.gateway.place import Place, replica
 from tests.gateway.upstream import Upstream, answered
 
@@ -85,3 +87,19 @@ def own_valkey() -> Iterator[OwnValkey]:
     yield own
     own.stop()
     shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+async def bank(tmp_path, transactional_db, engine) -> AsyncIterator[Bank]:
+    # Two gateways, their tenants and the engine share the test's loop: none is as fast as alone.
+    limits = {"money_seconds": 2}
+    both = {"redis_url": settings.REDIS_LIVE_URL, "processes": 2, "limits": limits}
+    async with (
+        httpx.AsyncClient(timeout=30) as client,
+        Place(tmp_path / "1", **both, owner="gw-1", lender=a_lender("gw-1")) as first,
+        Place(tmp_path / "2", **both, owner="gw-2", lender=a_lender("gw-2")) as second,
+    ):
+        key, version = await in_thread(a_tenant)
+        bank = Bank(client, key, version, [first, second])
+        bank.serve_from(engine.port)
+        yield bank

@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-import httpx
 import pytest
-from django.conf import settings
 from django.db import connection
 
 from control.gateway.admission.lender import APPLICATION
@@ -17,8 +15,8 @@ from control.metering import exports, facts
 from control.metering.exports import UsageWanted
 from control.metering.ingest import ship
 from control.models import AccountLease, Budget, RefusalCount
-from tests.gateway.admission.budgets import LONG_AGO, UNIT, Bank, a_lender, a_tenant, in_thread
-from tests.gateway.place import Place, chat
+from tests.gateway.admission.budgets import LONG_AGO, UNIT, Bank, in_thread
+from tests.gateway.place import chat
 from tests.gateway.upstream import Script, Upstream, answered, chunk, error, streamed
 from tests.metering.books import drop_prices, reprice
 from tests.metering.conftest import House, spool
@@ -26,22 +24,6 @@ from tests.metering.conftest import House, spool
 pytestmark = pytest.mark.django_db(transaction=True)
 TENTH = UNIT // 10
 ONE = {"max_tokens": 1}  # an answer of one token costs 0.10
-
-
-@pytest.fixture
-async def bank(tmp_path, transactional_db, engine) -> AsyncIterator[Bank]:
-    # Two gateways, their tenants and the engine share the test's loop: none is as fast as alone.
-    limits = {"money_seconds": 2}
-    both = {"redis_url": settings.REDIS_LIVE_URL, "processes": 2, "limits": limits}
-    async with (
-        httpx.AsyncClient(timeout=30) as client,
-        Place(tmp_path / "1", **both, owner="gw-1", lender=a_lender("gw-1")) as first,
-        Place(tmp_path / "2", **both, owner="gw-2", lender=a_lender("gw-2")) as second,
-    ):
-        key, version = await in_thread(a_tenant)
-        bank = Bank(client, key, version, [first, second])
-        bank.serve_from(engine.port)
-        yield bank
 
 
 @pytest.fixture
