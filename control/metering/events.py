@@ -1,4 +1,4 @@
-"""Closed calls become usage events, priced and posted: once each, whatever is sent how often."""
+"""Closed calls become usage events, priced, summed and posted: once each, whatever comes again."""
 
 import hashlib
 import logging
@@ -6,21 +6,19 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from operator import attrgetter
 
 import msgspec
 from django.db import DataError, IntegrityError, connection, transaction
 
 from control.metering import ledger, rollups
 from control.metering.budgets import Spending
-from control.metering.months import month_of
+from control.metering.rows import COLUMNS, Made, Maker, Priced, copied
 from control.metering.rules import (
     Charge,
     PriceFacts,
     Tokens,
     charge,
     clamp,
-    is_free,
     price_in_force,
     tokens_counted,
 )
@@ -30,46 +28,26 @@ from control.models.audit import record
 from control.states import Outcome
 
 BY = "ingest"
-KIND = "final"
-AS_TOLD = (
-    *("tenant_id", "call_id", "project_id", "key_id", "route", "version_id", "replica_id"),
-    *("endpoint", "stream", "priority", "attempts", "outcome", "status", "finish_reason"),
-    "tokens_source",
-)
-COLUMNS = (  # in the order of `_row`
-    *AS_TOLD,
-    *("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"),
-    *("delivered_tokens", "kind", "corrects", "month", "batch"),
-    *("started_at", "first_token_at", "ended_at"),
-    *("billed_input", "billed_cached_input", "billed_output", "billed_reasoning"),
-    *("amount_pico", "currency", "price_id", "content_hash"),
-)
-ARRIVALS = "pg_temp.weir_arrivals"
 COLUMN_LIST = ", ".join(COLUMNS)
+COPY = f"COPY %s ({COLUMN_LIST}) FROM STDIN (FORMAT binary)"
+EVENTS, ARRIVALS = "control_usageevent", "pg_temp.weir_arrivals"
+# So that an account which is opened meanwhile counts each call once: see metering.credit.
+PAYERS = "SELECT FROM control_tenant WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE"
+NEW_BATCH = "SELECT nextval('weir_usage_batches')"
+MAKE_MONTHS = "SELECT weir_make_usage_month(month) FROM unnest(%s::date[]) month"
 # Kept by the session, emptied by each transaction: the catalogue is not written twice a second.
 CREATE_ARRIVALS = (
     "CREATE TEMP TABLE IF NOT EXISTS weir_arrivals ON COMMIT DELETE ROWS AS"
-    f" SELECT {COLUMN_LIST} FROM control_usageevent WITH NO DATA"
+    f" SELECT {COLUMN_LIST} FROM {EVENTS} WITH NO DATA"
 )
-# Sums and locks in one statement with the rows: a doubled call adds to none of them.
 INSERT = (
-    "WITH payers AS (SELECT id FROM control_tenant WHERE id IN"
-    f" (SELECT tenant_id FROM {ARRIVALS}) ORDER BY id FOR KEY SHARE),"  # see metering.credit
-    f" new AS (INSERT INTO control_usageevent ({COLUMN_LIST}, ingested_at)"
-    f" SELECT {COLUMN_LIST}, %s FROM {ARRIVALS}"
-    " WHERE (SELECT count(*) FROM payers) >= 0 ORDER BY ended_at"
-    " ON CONFLICT (call_id, tenant_id, kind, month) DO NOTHING RETURNING *),"
-    f" grown AS ({rollups.grown_by('new')})"
-    " SELECT tenant_id, call_id, kind, key_id, currency, amount_pico, ended_at, project_id,"
-    " started_at, outcome, input_tokens, output_tokens FROM new"
-)
-MAKE_MONTHS = (
-    "SELECT weir_make_usage_month(month) FROM"
-    f" (SELECT DISTINCT month FROM {ARRIVALS} ORDER BY month) needed"
+    f"INSERT INTO {EVENTS} ({COLUMN_LIST}) SELECT {COLUMN_LIST} FROM {ARRIVALS} ORDER BY ended_at"
+    " ON CONFLICT (call_id, tenant_id, kind, month) DO NOTHING"
+    " RETURNING tenant_id, call_id, content_hash"
 )
 CONFLICTS = (
     "SELECT new.tenant_id, new.call_id, new.content_hash, old.content_hash"
-    f" FROM {ARRIVALS} new JOIN control_usageevent old USING (call_id, tenant_id, kind, month)"
+    f" FROM {ARRIVALS} new JOIN {EVENTS} old USING (call_id, tenant_id, kind, month)"
     " WHERE new.content_hash <> old.content_hash"
 )
 USE_KEYS = (  # locked in key order, so that two shippers never wait for each other
@@ -81,9 +59,9 @@ USE_KEYS = (  # locked in key order, so that two shippers never wait for each ot
     " UPDATE control_key SET last_used_at = greatest(last_used_at, used.at)"
     " FROM used JOIN held USING (id) WHERE control_key.id = used.id"
 )
+BROKEN = (IntegrityError, DataError, ValueError, OverflowError)
 
 log = logging.getLogger(__name__)
-_as_told = attrgetter(*AS_TOLD)
 
 
 @dataclass
@@ -99,84 +77,147 @@ class Stored:
 
 
 def store(closes: Sequence[Close], at: datetime) -> Stored:
-    """Store all that can be stored; call it inside the transaction of the batch."""
+    """Store all that can be stored; call it inside the transaction of the batch.
+
+    Nearly always all are new, and go straight into their table. After a crash some may be there.
+    """
     if not closes:
         return Stored()
     try:
         with transaction.atomic():
-            return Stored(_store(closes, at))
-    except (IntegrityError, DataError, ValueError, OverflowError) as error:
+            return Stored(_store_new(closes, at))
+    except BROKEN:
+        return _store_some(closes, at)
+
+
+def _store_some(closes: Sequence[Close], at: datetime) -> Stored:
+    try:
+        with transaction.atomic():
+            return Stored(_store_unknown(closes, at))
+    except BROKEN as error:
         # One that cannot be stored must not hold up the others: halve until it stands alone.
         if len(closes) == 1:
             return Stored(refused=[(closes[0], str(error).strip())])
     middle = len(closes) // 2
-    one, other = store(closes[:middle], at), store(closes[middle:], at)
+    one, other = _store_some(closes[:middle], at), _store_some(closes[middle:], at)
     return Stored(one.calls + other.calls, one.refused + other.refused)
 
 
-def _store(closes: Sequence[Close], at: datetime) -> list[Spending]:
-    prices = _prices({close.version_id for close in closes if close.version_id is not None})
-    rows = [_row(close, prices) for close in closes]
+def _store_new(closes: Sequence[Close], at: datetime) -> list[Spending]:
     with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # or unknown ids show at the commit only
+        batch = _begin(cursor, closes)
+        made = _make(cursor, closes, batch, at)
+        _copy(cursor, EVENTS, made)
+        _account(cursor, made, batch, at)
+    return [_spending(one) for one in made]
+
+
+def _store_unknown(closes: Sequence[Close], at: datetime) -> list[Spending]:
+    """Those that are not stored yet; one that is, with another content, rings the alarm."""
+    with connection.cursor() as cursor:
+        batch = _begin(cursor, closes)
+        made = _make(cursor, closes, batch, at)
         cursor.execute(CREATE_ARRIVALS)
         cursor.execute(f"DELETE FROM {ARRIVALS}")
-        with (
-            connection.wrap_database_errors,
-            cursor.copy(f"COPY {ARRIVALS} ({COLUMN_LIST}) FROM STDIN") as copy,
-        ):
-            for row in rows:
-                copy.write_row(row)
-        cursor.execute(MAKE_MONTHS)
-        cursor.execute(INSERT, [at])
-        stored = cursor.fetchall()
+        _copy(cursor, ARRIVALS, made)
+        cursor.execute(INSERT)
+        new = set(cursor.fetchall())
         cursor.execute(CONFLICTS)
         conflicts = cursor.fetchall()
-        _use_keys(cursor, stored)
-    ledger.post(
-        [
-            ledger.usage_transfer((tenant_id, call_id, kind), currency, int(amount), ended_at)
-            for tenant_id, call_id, kind, _, currency, amount, ended_at, *_ in stored
-            if amount
-        ]
-    )
-    for tenant_id, call_id, new, old in conflicts:
+        stored = _only(new, made)
+        _account(cursor, stored, batch, at)
+    for tenant_id, call_id, came, old in conflicts:
         alarm(
             "refuse usage",
             f"tenant {tenant_id} call {call_id}",
             "the same call came with another content; the first one stands",
-            {"stored": old, "came": new},
+            {"stored": old, "came": came},
             at,
         )
-    return [_spending(row) for row in stored]
+    return [_spending(one) for one in stored]
 
 
-def _spending(row: tuple) -> Spending:
-    tenant_id, _, _, key_id, currency, amount, _, project_id, started_at, outcome, *counts = row
-    tokens = Tokens(input=counts[0], cached_input=0, output=counts[1])
-    charged = Charge(int(amount), currency, None, "as stored")
-    counted = tokens_counted(outcome, tokens)
-    return Spending(tenant_id, project_id, key_id, started_at, charged, counted)
+def _only(new: set[tuple[int, str, str]], made: Sequence[Made]) -> list[Made]:
+    """The same call may be twice in one batch."""
+    found = []
+    for one in made:
+        known_by = one.close.tenant_id, one.close.call_id, content_hash(one.close)
+        if known_by in new:
+            new.discard(known_by)
+            found.append(one)
+    return found
 
 
-def _use_keys(cursor, stored: list[tuple]) -> None:
-    used: dict[int, datetime] = {}
-    for _, _, _, key_id, _, _, ended_at, *_ in stored:
-        used[key_id] = max(ended_at, used.get(key_id, ended_at))
-    if used:
-        cursor.execute(USE_KEYS, [list(used), list(used.values())])
+def _begin(cursor, closes: Sequence[Close]) -> int:
+    # What is referred to is checked with the roll-ups: now, or it shows at the commit only.
+    cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    cursor.execute(PAYERS, [list({close.tenant_id for close in closes})])
+    cursor.execute(NEW_BATCH)
+    return cursor.fetchone()[0]
 
 
-def _prices(version_ids: set[int]) -> dict[int, list[PriceFacts]]:
-    prices = defaultdict(list)
-    fields = ("id", "currency", "input_pico", "cached_input_pico", "output_pico", "valid_from")
-    rows = Price.objects.filter(model__versions__in=version_ids)
-    for version_id, *values in rows.values_list("model__versions", *fields):
-        prices[version_id].append(PriceFacts(*values))
-    return prices
+def _make(cursor, closes: Sequence[Close], batch: int, at: datetime) -> list[Made]:
+    pricing, maker = _Pricing(closes), Maker(batch, at)
+    made = [maker.make(_priced(close, pricing), content_hash(close)) for close in closes]
+    pricing.close()
+    cursor.execute(MAKE_MONTHS, [sorted(maker.months)])
+    return made
 
 
-def _row(close: Close, prices: dict[int, list[PriceFacts]]) -> tuple:
+def _copy(cursor, table: str, made: Sequence[Made]) -> None:
+    with connection.wrap_database_errors, cursor.copy(COPY % table) as copy:
+        copy.write(copied(made))
+
+
+def _account(cursor, made: Sequence[Made], batch: int, at: datetime) -> None:
+    """What follows from new events: roll-ups, postings, when keys were used."""
+    if not made:
+        return
+    rollups.grow(cursor, rollups.sums_of(made))
+    amounts: dict[tuple[int, str], int] = defaultdict(int)
+    used: dict[int, int] = {}
+    for one in made:
+        close, charged = one.close, one.charged
+        if charged.amount_pico:
+            amounts[close.tenant_id, charged.currency] += charged.amount_pico
+        if one.ended_us > used.get(close.key_id, 0):
+            used[close.key_id] = one.ended_us
+    ledger.post(
+        [ledger.usage_transfer(batch, *who, amount, at) for who, amount in sorted(amounts.items())]
+    )
+    ends = [instant(ended_us / 10**6) for ended_us in used.values()]
+    cursor.execute(USE_KEYS, [list(used), ends])
+
+
+def _spending(one: Made) -> Spending:
+    close, tokens = one.close, one.tokens
+    counted = tokens_counted(close.outcome, tokens)
+    who = close.tenant_id, close.project_id, close.key_id
+    return Spending(*who, one.started_at, one.charged, counted)
+
+
+class _Pricing:
+    """Prices of one batch."""
+
+    def __init__(self, closes: Sequence[Close]) -> None:
+        ids = {close.version_id for close in closes if close.version_id is not None}
+        self._prices: dict[int, list[PriceFacts]] = defaultdict(list)
+        fields = ("id", "currency", "input_pico", "cached_input_pico", "output_pico", "valid_from")
+        rows = Price.objects.filter(model__versions__in=ids)
+        for version_id, *values in rows.values_list("model__versions", *fields):
+            self._prices[version_id].append(PriceFacts(*values))
+
+    def price(self, close: Close, tokens: Tokens, started_at: datetime) -> tuple[Charge, int]:
+        """What it costs, and what its gateway holds for it."""
+        price = price_in_force(self._prices.get(close.version_id, ()), started_at)
+        charged = charge(close.outcome, tokens, price)
+        return charged, charged.amount_pico
+
+    def close(self) -> None:
+        """When all are priced."""
+
+
+def _priced(close: Close, pricing: _Pricing) -> Priced:
     told = Tokens(
         close.input_tokens,
         close.cached_input_tokens,
@@ -188,29 +229,7 @@ def _row(close: Close, prices: dict[int, list[PriceFacts]]) -> tuple:
     if tokens != told:
         log.warning("call %s told impossible token counts %s; clamped", close.call_id, told)
     started_at = instant(close.started_at)
-    charged = charge(
-        close.outcome, tokens, price_in_force(prices.get(close.version_id, ()), started_at)
-    )
-    return (
-        *_as_told(close),
-        *tokens,
-        *(KIND, "", month_of(close.call_id), 0),
-        started_at,
-        None if close.first_token_at is None else instant(close.first_token_at),
-        instant(close.ended_at),
-        *_billed(close.outcome, tokens, charged),
-        charged.amount_pico,
-        charged.currency,
-        charged.price_id,
-        content_hash(close),
-    )
-
-
-def _billed(outcome: str, tokens: Tokens, charged: Charge) -> tuple[int, int, int, int]:
-    if charged.price_id is None or is_free(outcome, tokens):
-        return 0, 0, 0, 0
-    fresh, spoken = tokens.input - tokens.cached_input, tokens.output - tokens.reasoning
-    return fresh, tokens.cached_input, spoken, tokens.reasoning
+    return Priced(close, tokens, *pricing.price(close, tokens, started_at), started_at)
 
 
 def content_hash(close: Close) -> str:

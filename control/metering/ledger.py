@@ -34,12 +34,11 @@ class TransferWanted:
 
 
 def usage_transfer(
-    call: tuple[int, str, str], currency: str, amount_pico: int, at: datetime
+    batch: int, tenant_id: int, currency: str, amount_pico: int, at: datetime
 ) -> TransferWanted:
-    """The tenant owes what its call costs; `call` is (tenant id, call id, kind)."""
-    tenant_id, call_id, kind = call
+    """The tenant owes what its calls of one batch cost."""
     return TransferWanted(
-        idempotency_key=f"usage:{tenant_id}:{call_id}:{kind}",
+        idempotency_key=f"usage:{batch}:{tenant_id}:{currency}",
         reason="usage",
         at=at,
         postings=(

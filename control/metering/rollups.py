@@ -1,5 +1,11 @@
 """Sums of usage by the hour: grown in the transaction that stores events, rebuilt from them."""
 
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from control.metering.rows import Made
+
 ALIKE = (
     *("hour", "tenant_id", "project_id", "key_id", "version_id", "route", "endpoint"),
     *("priority", "outcome", "price_id", "currency"),
@@ -10,6 +16,21 @@ SUMS = (
     *("billed_reasoning", "amount_pico", "ttft_ms_sum", "ttft_calls", "duration_ms_sum"),
 )
 COLUMN_LIST = ", ".join((*ALIKE, *SUMS))
+_TYPES = (
+    *("timestamptz", "bigint", "bigint", "bigint", "bigint", "text", "text", "text", "text"),
+    *("bigint", "text"),
+    *("numeric" if name == "amount_pico" else "bigint" for name in SUMS),
+)
+_IN_ORDER = ", ".join(str(number) for number in range(1, len(ALIKE) + 1))
+_GROWN = f"ON CONFLICT ({', '.join(ALIKE)}) DO UPDATE SET " + ", ".join(
+    f"{name} = control_usagehour.{name} + excluded.{name}" for name in SUMS
+)
+# In order, so that two shippers never wait for each other.
+GROW = (
+    f"INSERT INTO control_usagehour ({COLUMN_LIST})"
+    f" SELECT * FROM unnest({', '.join(f'%s::{type_}[]' for type_ in _TYPES)})"
+    f" ORDER BY {_IN_ORDER} {_GROWN}"
+)
 _OF_EVENTS = {
     "hour": "date_trunc('hour', started_at, 'UTC')",
     "calls": "count(*) FILTER (WHERE kind = 'final')",
@@ -23,17 +44,52 @@ _SELECTED = ", ".join(
     f"{_OF_EVENTS.get(name) or (name if name in ALIKE else f'sum({name})')} AS {name}"
     for name in (*ALIKE, *SUMS)
 )
-_GROUPED = ", ".join(str(number) for number in range(1, len(ALIKE) + 1))
-GROW = f"ON CONFLICT ({', '.join(ALIKE)}) DO UPDATE SET " + ", ".join(
-    f"{name} = control_usagehour.{name} + excluded.{name}" for name in SUMS
+OF_EVENTS = (  # the same from what is stored
+    f"SELECT {_SELECTED} FROM control_usageevent"
+    " WHERE started_at >= %(since)s AND started_at < %(until)s"
+    f" GROUP BY {_IN_ORDER}"
 )
+_HOUR_US = 3600 * 10**6
 
 
-def of_events(source: str) -> str:
-    """Sums over the events of a table; in order, so that two never wait for each other."""
-    return f"SELECT {_SELECTED} FROM {source} GROUP BY {_GROUPED} ORDER BY {_GROUPED}"
+def sums_of(made: Iterable[Made]) -> dict[tuple, list[int]]:
+    """Of calls, by what of them is alike."""
+    found: dict[tuple, list[int]] = {}
+    for one in made:
+        close, tokens, charged = one.close, one.tokens, one.charged
+        key = (
+            *(one.started_us // _HOUR_US, close.tenant_id, close.project_id, close.key_id),
+            *(close.version_id, close.route, close.endpoint, close.priority, close.outcome),
+            *(charged.price_id, charged.currency),
+        )
+        sums = found.get(key)
+        if sums is None:
+            sums = found[key] = [0] * len(SUMS)
+        sums[0] += 1
+        sums[1] += tokens.input
+        sums[2] += tokens.cached_input
+        sums[3] += tokens.output
+        sums[4] += tokens.reasoning
+        sums[5] += tokens.delivered
+        sums[6] += charged.billed_input
+        sums[7] += charged.billed_cached_input
+        sums[8] += charged.billed_output
+        sums[9] += charged.billed_reasoning
+        sums[10] += charged.amount_pico
+        if one.first_us is not None:
+            sums[11] += (one.first_us - one.started_us) // 1000
+            sums[12] += 1
+        sums[13] += (one.ended_us - one.started_us) // 1000
+    return found
 
 
-def grown_by(source: str) -> str:
-    """The statement that adds those sums to what is there."""
-    return f"INSERT INTO control_usagehour ({COLUMN_LIST}) {of_events(source)} {GROW}"
+def grow(cursor, sums: dict[tuple, list[int]]) -> None:
+    """Add them to the table; its foreign keys say whether there is such a tenant, key, …"""
+    rows = [
+        (datetime.fromtimestamp(hour * 3600, UTC), *alike, *values)
+        for (hour, *alike), values in sums.items()
+    ]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    amounts = len(ALIKE) + SUMS.index("amount_pico")
+    columns[amounts] = [Decimal(amount) for amount in columns[amounts]]
+    cursor.execute(GROW, columns)

@@ -50,12 +50,16 @@ class Tokens(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """What a call costs, by which price, and why."""
+    """What a call costs, by which price, and why; the amount is what is billed x its price."""
 
     amount_pico: int
     currency: str
     price_id: int | None
     reason: str
+    billed_input: int = 0
+    billed_cached_input: int = 0
+    billed_output: int = 0
+    billed_reasoning: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,11 @@ def charge(outcome: str, tokens: Tokens, price: PriceFacts | None) -> Charge:
         return Charge(0, price.currency, price.id, "the engine refused the call")
     if is_free(outcome, tokens):
         return Charge(0, price.currency, price.id, f"{outcome} before the first token")
-    return Charge(cost_pico(tokens, price), price.currency, price.id, "tokens x price")
+    billed = (
+        *(tokens.input - tokens.cached_input, tokens.cached_input),
+        *(tokens.output - tokens.reasoning, tokens.reasoning),
+    )
+    return Charge(cost_pico(tokens, price), price.currency, price.id, "tokens x price", *billed)
 
 
 def is_free(outcome: str, tokens: Tokens) -> bool:

@@ -20,7 +20,7 @@ def a_transfer(tenant_id: int, key: str, *amounts: tuple[str, int]) -> TransferW
 
 
 def test_a_call_is_owed_by_its_tenant_and_posted_once(house):
-    transfer = usage_transfer((house.tenant.pk, "req_1", "final"), "USD", 5, AT)
+    transfer = usage_transfer(7, house.tenant.pk, "USD", 5, AT)
     assert ledger.post([transfer, transfer]) == 1
     assert ledger.post([transfer]) == 0
     assert ledger.balances(house.tenant.pk) == {("receivable", "USD"): 5, ("revenue", "USD"): -5}
