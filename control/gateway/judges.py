@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from control.gateway.http1.client import Pool
+from control.gateway.http1.pool import Pool
 from control.gateway.http1.sending import Sending
 from control.gateway.limits import Limits
 from control.routes.snapshot import ModerationInfo, Routes
@@ -64,6 +64,9 @@ class Question:
         if self._bytes > self._judge.answer_bytes:
             return self._tell(Verdict.UNKNOWN)
         return self._parts.append(data)
+
+    def on_chunks(self, raw: bytes) -> bool:
+        return False
 
     def on_end(self) -> None:
         self._sending = None

@@ -26,6 +26,7 @@ class Script:
     hold: asyncio.Event | bool | None = None
     gate: asyncio.Semaphore | None = None
     paced: bool = False
+    chunked: bool = False  # each event a chunk of HTTP, and the connection is kept
 
 
 @dataclass
@@ -108,10 +109,14 @@ _EVENT = re.compile(rb".*?(?:\r\n\r\n|\n\n|\r\r)|.+", re.DOTALL)
 
 
 def pieces(script: Script) -> list[bytes]:
+    events = _EVENT.findall(script.body) if script.chunked or script.split == "frame" else []
+    if script.chunked:
+        events = [b"%x\r\n%b\r\n" % (len(one), one) for one in events] + [b"0\r\n\r\n"]
     if script.split == "frame":
-        return _EVENT.findall(script.body)
-    size = script.split or max(len(script.body), 1)
-    return [script.body[at : at + size] for at in range(0, len(script.body), size)]
+        return events
+    body = b"".join(events) if script.chunked else script.body
+    size = script.split or max(len(body), 1)
+    return [body[at : at + size] for at in range(0, len(body), size)]
 
 
 class Upstream:
@@ -197,7 +202,7 @@ class Upstream:
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             writer.transport.abort()
             return False
-        return script.content_type == "application/json" and script.head
+        return (script.content_type == "application/json" or script.chunked) and script.head
 
     async def _write(self, script: Script, seen: Seen, writer: asyncio.StreamWriter) -> None:
         if script.hold:
@@ -206,6 +211,7 @@ class Upstream:
             return
         json_ = script.content_type == "application/json"
         length = f"content-length: {len(script.body)}\r\n" if json_ else "connection: close\r\n"
+        length = "transfer-encoding: chunked\r\n" if script.chunked else length
         head = f"HTTP/1.1 {script.status} X\r\ncontent-type: {script.content_type}\r\n{length}\r\n"
         writer.write(head.encode())
         for piece in pieces(script):

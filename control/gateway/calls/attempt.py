@@ -5,6 +5,7 @@ from control.gateway.calls.caller import Caller
 from control.gateway.calls.outgoing import request_of
 from control.gateway.calls.plan import Plan, reader_of, shown
 from control.gateway.calls.share import Share
+from control.gateway.calls.tokens import NO_TOKENS, NO_WORK, Tokens, estimated
 from control.gateway.errors import Refusal
 from control.gateway.http1.sending import SPOILT, Sending
 from control.gateway.routing.causes import STRANGER, cause_of, failure_of
@@ -21,10 +22,6 @@ _UNSERVED = b'{"detail":"Not Found"}'  # an engine's word for a path that its mo
 _NOT_OURS = frozenset({401, 403, 404})  # another engine answers at this address
 _BROKEN = "The engine's answer broke off."
 _ERROR_BYTES_MAX = 64 * 1024
-_NO_WORK = (Outcome.UPSTREAM_ERROR, Outcome.REJECTED)
-
-Tokens = tuple[chunks.Usage, TokensSource]
-_NO_TOKENS = chunks.Usage(0, 0, 0, 0)
 
 
 class Attempt:
@@ -56,7 +53,7 @@ class Attempt:
         self._shared = shared
         self.ask = ask
         if ask.endpoint == "tokenize":
-            self._usage = _NO_TOKENS  # whoever asks only how many tokens there are pays for none
+            self._usage = NO_TOKENS  # whoever asks only how many tokens there are pays for none
         self._parts: list[bytes] = []
         self._resent = self._broke = False
         self._share = Share(shared.replicas, live, caller.want)
@@ -153,12 +150,9 @@ class Attempt:
         if usage:
             return usage, TokensSource.ENGINE
         parts = reader.parts if reader else 0
-        worked = parts or (self.reached and outcome not in _NO_WORK)
-        if worked and self._status in (0, 200):
-            ask = self.ask
-            prompt = self.live.density.tokens(ask.text_bytes, ask.input_estimate)
-            return chunks.Usage(prompt, 0, parts, 0), TokensSource.ESTIMATED
-        return _NO_TOKENS, TokensSource.ENGINE
+        if self._status not in (0, 200) or not (parts or self.reached and outcome not in NO_WORK):
+            return NO_TOKENS, TokensSource.ENGINE
+        return estimated(self.ask, self.live, parts)
 
     # --- what the connection says ---
 
@@ -185,6 +179,14 @@ class Attempt:
             (self._sending.abort if reader.cut else self._sending.let_finish)()
             self._end_stream()
         return None
+
+    def on_chunks(self, raw: bytes) -> bool:
+        reader = self.reader
+        shown = None if reader is None else reader.skim(raw)
+        if shown is not None:
+            self._last_byte_at = now = self._shared.clock.now()
+            (self._caller.on_chunks if shown is raw else self._caller.on_token)(shown, now)
+        return shown is not None
 
     def on_end(self) -> None:
         if self.reader is None:
@@ -235,12 +237,10 @@ class Attempt:
         return self._caller.on_answer(body)
 
     def _judge_error(self, seen: chunks.Chunk | None, body: bytes) -> None:
-        found = chunks.error_of(seen) if seen else None
-        message, code = found[1:] if found else ("", None)
+        _, message, code = (seen and chunks.error_of(seen)) or (0, "", None)
         if self._status == 404 and body == _UNSERVED:
             self._leave()
-            refusal = errors.unserved(self.ask.called)
-            return self._caller.on_refusal(refusal, Outcome.REJECTED)
+            return self._caller.on_refusal(errors.unserved(self.ask.called), Outcome.REJECTED)
         if self._status in _NOT_OURS:
             return self._failed(*STRANGER)
         refusal = errors.from_engine(self._status, message, code)

@@ -14,6 +14,7 @@ from control.gateway.calls.settling import settle
 from control.gateway.calls.tier import tell_tier
 from control.gateway.calls.translated import delivery_of
 from control.gateway.errors import Headers, Refusal
+from control.gateway.http1.framing import unframed
 from control.gateway.http1.server import Connection
 from control.gateway.routing.picks import pick_of
 from control.gateway.routing.rules import Choice, Chosen
@@ -128,11 +129,18 @@ class Call:
     # --- what the engine answers ---
 
     def on_token(self, data: bytes, now: float) -> None:
-        """One of most: in the middle of a stream that the tenant reads as it comes."""
+        """One or some of most: in the middle of a stream that the tenant reads as it comes."""
         if self._first_token_at is None or not self._delivery.flows:
             return self.on_pieces([Piece(data, content=True)])
         self._last_token_at = now
         return self._delivery.send(data, self._attempt.reader.tokens, now)
+
+    def on_chunks(self, raw: bytes, now: float) -> None:
+        tokens = self._attempt.reader.tokens
+        if self._first_token_at is None or not self._delivery.pass_on(raw, tokens, now):
+            self.on_token(unframed(raw), now)
+        else:
+            self._last_token_at = now
 
     def on_pieces(self, pieces: list[Piece]) -> None:
         now = self._shared.clock.now()
@@ -140,18 +148,16 @@ class Call:
         unseen = self._first_token_at is None
         if has_content:
             self._last_token_at = now
-            if unseen:
-                self._first_token_at = now
+            self._first_token_at = now if unseen else self._first_token_at
         if unseen:
             self._held += pieces
             if not has_content:
                 return  # a role alone, or a comment: another replica may still be tried
             pieces, self._held = self._held, []
             self._delivery.begin(self._headers)
-        usage = self._attempt.reader.usage()
-        tokens = usage.output if usage else self._attempt.reader.parts
-        data = pieces[0].data if len(pieces) == 1 else b"".join([piece.data for piece in pieces])
-        self._delivery.send(data, tokens, now)
+        reader = self._attempt.reader
+        tokens = usage.output if (usage := reader.usage()) else reader.parts
+        self._delivery.send(b"".join([piece.data for piece in pieces]), tokens, now)
         if not self._paused and self._delivery.is_full:
             self._paused = True
             self._attempt.pause(True)
@@ -165,9 +171,7 @@ class Call:
         return self.end(Outcome.COMPLETE, 200)
 
     def on_stream_end(self, outcome: Outcome, refusal: Refusal) -> None:
-        if outcome in _SENDABLE:
-            return self._finish(outcome)
-        return self.on_refusal(refusal, outcome)
+        return self._finish(outcome) if outcome in _SENDABLE else self.on_refusal(refusal, outcome)
 
     def on_refusal(self, refusal: Refusal, outcome: Outcome) -> None:
         """Try another replica, but only while the tenant has seen nothing of this one."""
@@ -194,8 +198,7 @@ class Call:
 
     def _goes_on(self, refusal: Refusal, outcome: Outcome) -> bool:
         """Another replica says the rest of an answer whose engine was lost."""
-        if self._loss is None:
-            self._loss = Loss(self, self._shared, self._ask, self._route, self._pick)
+        self._loss = self._loss or Loss(self, self._shared, self._ask, self._route, self._pick)
         lost = self._attempt
         attempt = self._loss.next(lost, outcome, refusal, self._max_tokens)
         if attempt is None:
@@ -268,8 +271,7 @@ class Call:
         self._shared.calls.discard(self)
         times = self._first_token_at, self._last_token_at
         ending = Ending(outcome, status, self._attempts, self._delivery.tokens, *times)
-        held = self._patience, self._holding, self._journal, self._attempt
-        settle(self._shared, *held, ending)
+        settle(self._shared, self._patience, self._holding, self._journal, self._attempt, ending)
 
     def _stop(self, refusal: Refusal, outcome: Outcome) -> None:
         if self._attempt is None:

@@ -18,6 +18,9 @@ class Caller(Protocol):
 
     def on_token(self, data: bytes, now: float) -> None: ...
 
+    def on_chunks(self, raw: bytes, now: float) -> None:
+        """Tokens, in chunks of HTTP that may pass as they came."""
+
     def on_pieces(self, pieces: list[Piece]) -> None: ...
 
     def on_answer(self, body: bytes) -> None: ...

@@ -66,6 +66,16 @@ class Delivery:
             self._connection.write(data)
             self.tokens = tokens
 
+    def pass_on(self, raw: bytes, tokens: int, now: float) -> bool:
+        """Chunks of HTTP as they came; False if it does not flow."""
+        connection = self._connection
+        if self._pending or connection.paused or not self.started:
+            return False
+        self._sent_at = now
+        connection.write_chunks(raw)
+        self.tokens = tokens
+        return True
+
     def comment(self, data: bytes, now: float) -> None:
         """Passed over by readers of the stream; one who does not read misses nothing."""
         if not self._pending:

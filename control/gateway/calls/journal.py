@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from control.gateway import trace_context, tracing
-from control.gateway.calls.attempt import Attempt, Tokens
+from control.gateway.calls.attempt import Attempt
+from control.gateway.calls.tokens import Tokens
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.request import Request
 from control.gateway.outbox import OnWritten

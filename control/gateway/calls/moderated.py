@@ -8,6 +8,7 @@ from control.gateway import errors
 from control.gateway.calls import moderation
 from control.gateway.calls.call import Call
 from control.gateway.errors import Refusal
+from control.gateway.http1.framing import unframed
 from control.gateway.judges import Question, Verdict
 from control.gateway.routing.rules import Chosen
 from control.gateway.streams import chunks
@@ -75,6 +76,9 @@ class ModeratedCall(Call):
 
     def on_token(self, data: bytes, now: float) -> None:
         self.on_pieces([Piece(data, content=True)])
+
+    def on_chunks(self, raw: bytes, now: float) -> None:
+        self.on_token(unframed(raw), now)
 
     def on_pieces(self, pieces: list[Piece]) -> None:
         if not self._rules.after:

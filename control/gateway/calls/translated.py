@@ -30,6 +30,9 @@ class Translated(Delivery):
         if told:
             super().send(told, tokens, now)
 
+    def pass_on(self, raw: bytes, tokens: int, now: float) -> bool:
+        return False
+
     def fail(self, refusal: Refusal, now: float) -> None:
         super().send(self._translator.fail(refusal), self.tokens, now)
 

@@ -16,3 +16,8 @@ def judge_framing(version: str, headers: dict[bytes, bytes]) -> None:
         return
     if version != _SPOKEN or coding.lower() != b"chunked":
         raise errors.UnsupportedEncoding("Of transfer codings only 'chunked' is understood.")
+
+
+def unframed(whole_chunks: bytes) -> bytes:
+    """What is in chunks of HTTP, where no line ends in CRLF inside."""
+    return b"".join(whole_chunks.split(b"\r\n")[1::2])

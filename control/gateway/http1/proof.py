@@ -38,6 +38,9 @@ class Inquiry:
         if self._bytes <= _ANSWER_BYTES_MAX:
             self._parts.append(data)
 
+    def on_chunks(self, raw: bytes) -> bool:
+        return False
+
     def on_end(self) -> None:
         too_long = self._bytes > _ANSWER_BYTES_MAX
         self._answer(None if too_long else Reply(self._status, b"".join(self._parts)))

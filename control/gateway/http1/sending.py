@@ -18,6 +18,9 @@ class Exchange(Protocol):
 
     def on_data(self, data: bytes) -> None: ...
 
+    def on_chunks(self, raw: bytes) -> bool:
+        """The same in chunks of HTTP, most likely whole ones; False if they are to be parsed."""
+
     def on_end(self) -> None: ...
 
     def on_failure(self, reason: str, *, sent: bool, reused: bool) -> None: ...

@@ -9,7 +9,7 @@ from control.gateway.errors import Headers, Refusal
 from control.gateway.http1 import answers
 from control.gateway.http1.answers import too_large
 from control.gateway.http1.app import App, Call
-from control.gateway.http1.framing import judge_framing
+from control.gateway.http1.framing import judge_framing, unframed
 from control.gateway.http1.heads import Head, Known, known
 from control.gateway.http1.request import Request, path_of
 from control.gateway.http1.upgrade import rest_of
@@ -205,6 +205,9 @@ class Connection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         self.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+    def write_chunks(self, raw: bytes) -> None:  # in chunks already
+        self.transport.write(raw if self._chunked else unframed(raw))
 
     def end_stream(self) -> None:
         if self._chunked:

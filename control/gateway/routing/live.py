@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from control.gateway.errors import Refusal
-from control.gateway.http1.client import Pool
+from control.gateway.http1.pool import Pool
 from control.gateway.http1.proof import Proof, Reply
 from control.gateway.limits import Limits
 from control.gateway.routing import identity, keys

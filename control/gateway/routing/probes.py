@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from control.gateway.http1.client import Pool
+from control.gateway.http1.pool import Pool
 from control.gateway.http1.proof import Inquiry
 from control.gateway.limits import Limits
 from control.gateway.routing import identity

@@ -66,6 +66,9 @@ class Continued:
     def glance(self, data: bytes) -> None:
         """Each event is written anew."""
 
+    def skim(self, raw: bytes) -> None:
+        """As `glance`."""
+
     def feed(self, data: bytes) -> list[Piece]:
         try:
             events = self._splitter.feed(data)

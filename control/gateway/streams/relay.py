@@ -4,18 +4,10 @@ import msgspec
 
 from control.gateway import errors
 from control.gateway.streams import chunks, ids, made
+from control.gateway.streams.glancing import Glancing
 from control.gateway.streams.ids import TokenIds
-from control.gateway.streams.metered import Metered
-from control.gateway.streams.names import Name
 from control.gateway.streams.sse import Event, Splitter, TooLong, event_of
 from control.gateway.streams.stops import Watch, Words
-from control.gateway.streams.tokens import (
-    Found,
-    beginning_of,
-    token_in,
-    without_ids,
-    without_usage,
-)
 from control.states import Outcome
 
 DONE = b"data: [DONE]\n\n"
@@ -26,14 +18,12 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     content: bool  # the tenant has seen part of an answer once this is sent
 
 
-class Reader:
+class Reader(Glancing):
     """Fed with the bytes of an event stream, gives the bytes to pass on.
 
     Bytes pass as they came, less the members that Weir itself asked for; chunks that are empty
     without those are dropped, so are a second finish of one choice and all after [DONE].
     """
-
-    name: Name | None = None  # of the model, where the engine calls it otherwise
 
     def __init__(
         self,
@@ -45,53 +35,24 @@ class Reader:
         token_ids: TokenIds | None = None,
         stops: Words | None = None,
     ) -> None:
+        super().__init__(
+            choices=choices,
+            running_usage=running_usage,
+            token_ids=token_ids,
+            is_one_kind=choices == 1 and not stops,
+        )
         self.error: errors.Refusal | None = None
         self.done = False
         self.cut = False  # ended here by a stop word, while the engine may go on
-        self.token_ids = token_ids
         self.finished: dict[int, str] = {}  # finish reason by choice, the first one of each
-        self.parts = 0  # choices with content that came, whatever they hold
-        self.tokens = 0  # generated up to the last one that was glanced at
         self._seen: set[int] = set()
         self._include_usage = include_usage
-        self._running_usage = running_usage
         self._choices = choices
-        self._strip_ids = token_ids is not None and not token_ids.shown
         self._watch = Watch(stops) if stops else None
         self._stopped = False  # a choice was ended by a stop word
-        one_kind = choices == 1 and not stops and not (running_usage and self._strip_ids)
-        self._at_a_glance = one_kind  # tokens may be read without decoding
         self._event_bytes_max = event_bytes_max
         self._splitter = Splitter(event_bytes_max)
-        self._used = Metered(choices)
         self._usage_event: bytes | None = None
-        self._last_chunk = b""
-        self._beginning = b""  # of events that may be one token, in the middle of a stream
-        self._shown: bytes | None = None  # what the tenant reads for that beginning
-        self._glanced: Found | None = None  # the last such event, if nothing came after it
-
-    def glance(self, data: bytes) -> bytes | None:
-        """What `feed` would pass on, if `data` is just one token; None if it is anything else."""
-        found = token_in(data, self._beginning)
-        if found is None:
-            return None
-        member, ids, usage = found.group(2, 3, 4)
-        if usage is None and self._glanced:
-            self._catch_up()  # the usage that it may have told still holds
-        self._glanced = found
-        self.parts += 1
-        if usage is not None:
-            self.tokens = int(found[6])
-        elif self._used.latest is None:
-            self.tokens = self.parts
-        passed = data
-        if self.token_ids is not None:
-            self.token_ids.add(ids, thought=found[1] == b"reasoning")
-        if self._strip_ids and member is not None:
-            passed = without_ids(data, found)
-        elif usage is not None and not self._running_usage:
-            passed = without_usage(data, found)
-        return passed if self._shown is None else self._shown + passed[len(self._beginning) :]
 
     def feed(self, data: bytes) -> list[Piece]:
         self._catch_up()
@@ -101,7 +62,7 @@ class Reader:
             self.error = errors.UpstreamFailed("The engine sent an event that is too long.")
             return []
         pieces = self._pieces(events)
-        self._begin_to_glance()
+        self._begin_to_glance(self._is_in_the_middle())
         return pieces
 
     def finish(self) -> list[Piece]:
@@ -160,33 +121,10 @@ class Reader:
     def finish_reason(self) -> str:
         return self.finished[min(self.finished)] if self.finished else ""
 
-    def _begin_to_glance(self) -> None:
-        self._beginning, self._shown = b"", None
-        if not self._is_in_the_middle():
-            return
-        name, last = self.name, self._last_chunk
-        self._beginning = beginning_of(last if name is None else name.original(last))
-        if name is not None and self._beginning:
-            self._shown = name.renamed(self._beginning)
-
     def _is_in_the_middle(self) -> bool:
         """Of a stream of one choice, between two events."""
-        begun = self._at_a_glance and self._last_chunk and self._splitter.is_between
+        begun = self._last_chunk and self._splitter.is_between
         return bool(begun) and not (self.finished or self.done or self.error)
-
-    def _catch_up(self) -> None:
-        """Note of the last token what `_chunk` would have noted of each."""
-        found, self._glanced = self._glanced, None
-        if found is None:
-            return
-        event = found.string
-        if self._shown is not None:
-            event = self._shown + event[len(self._beginning) :]
-        self._last_chunk = event[6:-2]
-        _, _, _, usage, tokens_in, tokens_out = found.groups()
-        if usage is not None:
-            self._used.latest = chunks.Usage(int(tokens_in), 0, int(tokens_out), 0)
-            self._used.raw = usage
 
     def _pieces(self, events: list[Event]) -> list[Piece]:
         pieces: list[Piece] = []

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from control.gateway.http1.client import Pool
+from control.gateway.http1.pool import Pool
 from tests.gateway.place import chat, replica
 from tests.gateway.upstream import answered, streamed
 
@@ -55,6 +55,9 @@ class Reader:
 
     def on_data(self, data: bytes) -> None:
         self.sending.pause(self.stops)
+
+    def on_chunks(self, raw: bytes) -> bool:
+        return False
 
     def on_end(self) -> None:
         self.ended.set()

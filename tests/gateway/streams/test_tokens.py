@@ -156,3 +156,52 @@ def test_nothing_is_glanced_at_before_the_first_chunk_or_after_the_last(end):
     assert fresh.glance(event()) is not None
     fresh.feed(end)
     assert fresh.glance(event()) is None
+
+
+def chunked(*events: bytes) -> bytes:
+    return b"".join([b"%x\r\n%b\r\n" % (len(one), one) for one in events])
+
+
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("running_usage", [False, True])
+@pytest.mark.parametrize("name", [*AT_A_GLANCE, *DECODED])
+def test_chunks_are_skimmed_as_their_events_are_read(name, running_usage, shown):
+    events = (event("a"), (AT_A_GLANCE | DECODED)[name], event("b", token_ids=[7]))
+    for many in (events[1:2], events):
+        kept = TokenIds(1000, shown=shown), TokenIds(1000, shown=shown)
+        one, other = (reader(running_usage=running_usage, token_ids=ids) for ids in kept)
+        skimmed = one.skim(chunked(*many))
+        pieces = [piece for data in many for piece in read(other, data)]
+        if skimmed is None:
+            assert name in DECODED or running_usage and not shown
+            continue
+        assert name in AT_A_GLANCE
+        text = b"".join(piece.data for piece in pieces)
+        assert skimmed == (chunked(*many) if text == b"".join(many) else text)
+        assert (one.usage(), one.parts, one.tokens) == (other.usage(), other.parts, other.tokens)
+        assert (bytes(kept[0].made), kept[0].usable) == (bytes(kept[1].made), kept[1].usable)
+        assert one.resume() == other.resume()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\r\n",
+        event(),
+        chunked(event())[:-1],
+        chunked(event())[1:],
+        chunked(event()) + b"5",
+        chunked(event(), event())[:-2],
+        chunked(event(), event()) + b"0\r\n\r\n",
+        b"0" + chunked(event()),
+        b"+" + chunked(event()),
+        b"%x;x\r\n%b\r\n" % (len(event()), event()),
+        b"%x\r\n%b\r\n" % (len(event()) + 2, event()),
+        b"%x\r\n%b\r\n" % (2 * len(event()), event() + event()),
+    ],
+)
+def test_what_is_not_whole_chunks_is_left_to_the_parser(raw):
+    one = reader(running_usage=True)
+    assert one.skim(raw) is None
+    assert one.parts == 0
