@@ -95,6 +95,9 @@ class Close(msgspec.Struct, tag="close", frozen=True, omit_defaults=True):
     flags: tuple[str, ...] = ()
     tries: tuple[Try, ...] = ()  # all but the last
     trace: Trace | None = None
+    choices: int = 1  # of each prompt: an engine reads it once for each
+    cut: bool = False  # complete for its tenant; the engine was told to stop, and may have gone on
+    untold: int = 0  # tokens that the last engine may have read, if it did not come to say so
 
     @property
     def trace_id(self) -> str:

@@ -26,6 +26,8 @@ class Try(msgspec.Struct, frozen=True, omit_defaults=True):
     until_us: int  # when it was given up, from the call's arrival
     input_tokens: int = 0
     output_tokens: int = 0
+    begun_us: int = 0  # when it was sent, from the call's arrival
+    source: str = ""  # of its tokens; of an older release nobody knows
 
 
 class Trace(msgspec.Struct, frozen=True, omit_defaults=True):

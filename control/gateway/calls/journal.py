@@ -125,20 +125,23 @@ class Journal:
         self, attempt: Attempt, why: str, outcome: Outcome = Outcome.UPSTREAM_ERROR
     ) -> None:
         """The call goes on without it: what it used is nobody's but the platform's."""
-        usage, _ = attempt.tokens(outcome)
-        self._lost(attempt, why, usage.input, usage.output)
+        usage, source = attempt.tokens(outcome)
+        self._lost(attempt, why, (usage.input, usage.output), source)
 
     def went_on(self, attempt: Attempt) -> None:
         """Another engine takes the prompt and the answer so far as its prompt, once more."""
         if attempt.refused_rest:
             return  # it had not begun
-        usage, _ = attempt.tokens(Outcome.UPSTREAM_ERROR)
-        self._lost(attempt, "continued", usage.input + usage.output, 0)
+        usage, source = attempt.tokens(Outcome.UPSTREAM_ERROR)
+        self._lost(attempt, "continued", (usage.input + usage.output, 0), source)
 
-    def _lost(self, attempt: Attempt, why: str, tokens_in: int, tokens_out: int) -> None:
-        until = self._microseconds(self._shared.clock.now())
+    def _lost(
+        self, attempt: Attempt, why: str, tokens: tuple[int, int], source: TokensSource
+    ) -> None:
+        until, (tokens_in, tokens_out) = self._microseconds(self._shared.clock.now()), tokens
+        begun = self._microseconds(attempt.sent_at)
         self.error = ""
-        self.marks.tries.append(Try(attempt.live.info.id, why, until, tokens_in, tokens_out))
+        self.marks.tries.append(Try(attempt.live.info.id, why, until, *tokens, begun, source))
         tally = self._shared.tally
         tally.add("lost_tokens_total", tokens_in, reason=why, token_class="input")
         tally.add("lost_tokens_total", tokens_out, reason=why, token_class="output")
@@ -196,6 +199,9 @@ class Journal:
             flags=self.marks.flags,
             tries=tuple(self.marks.tries),
             trace=self._trace(self._why_kept(ending), attempt, ending),
+            choices=self._ask.fields.get("n", 1),
+            cut=attempt.answer is not None and attempt.answer.cut,
+            untold=0 if usage.input or not attempt.reached else self._ask.input_estimate,
         )
         self._shared.outbox.add(close)
         self._count(ending, usage)
