@@ -18,6 +18,8 @@ from control.celery import app
 from control.fleet import actions as fleet
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.metering import budgets, traces
+from control.metering.drift import actions as drift
+from control.metering.drift import attempts
 from control.placement import actions as placement
 from control.reconcile import loop
 from control.reconcile.probes import Probes
@@ -34,6 +36,7 @@ ROLL_UP = "weir.roll_up_telemetry"
 PRUNE = "weir.prune_telemetry"
 NEIGHBOURS = "weir.part_neighbours"
 END_LEASES = "weir.end_credit_leases"
+DRIFT = "weir.judge_drift"
 
 # name -> (task, every so many seconds). A tick that comes late is worth nothing: it expires.
 CLOCK: dict[str, tuple[str, float]] = {
@@ -44,6 +47,7 @@ CLOCK: dict[str, tuple[str, float]] = {
     "neighbours on cards": (NEIGHBOURS, 10.0),
     "old points": (PRUNE, 600.0),
     "credit of hosts that are gone": (END_LEASES, 600.0),
+    "books against engines' counters": (DRIFT, 600.0),  # each hour once, soon after it is stored
 }
 EXPIRES_PERIODS = 2
 
@@ -109,6 +113,8 @@ def prune_telemetry() -> None:
     with _database():
         points.prune(timezone.now())
         traces.prune(timezone.now())
+        attempts.prune(timezone.now())
+        drift.prune(timezone.now())
 
 
 @shared_task(name=NEIGHBOURS)
@@ -121,6 +127,12 @@ def part_neighbours() -> None:
 def end_credit_leases() -> None:
     with _database():
         budgets.release_ended(timezone.now())
+
+
+@shared_task(name=DRIFT)
+def judge_drift() -> None:
+    with _database():
+        drift.judge_hours(timezone.now())
 
 
 def put_on_the_clock(celery: Celery) -> None:

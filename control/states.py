@@ -153,6 +153,17 @@ class TokensSource(StrEnum):
     ESTIMATED = "estimated"
 
 
+class Purpose(StrEnum):
+    """What an attempt at an engine was for. All but the first are the platform's own."""
+
+    CALL = "call"
+    RETRY = "retry"
+    CONTINUATION = "continuation"
+    WARM_UP = "warm_up"
+    PROBE = "probe"
+    SHADOW = "shadow"
+
+
 class Interrupted(StrEnum):
     """What a call costs that did not end as it should: its price book says which."""
 

@@ -40,6 +40,8 @@ class Address:
 class Answer:
     good: bool
     reason: str = ""
+    used: tuple[int, int] | None = None  # tokens in and out of a call, as the engine tells
+    asked: tuple[int, int] = (0, 0)  # those that it may have used, if it does not
 
 
 def address(replica: Replica) -> Address:
@@ -79,7 +81,7 @@ def one_token(at: Address, timeout_seconds: float) -> Answer:
         found = _post(at, path, body, timeout_seconds, "a call of one token")
         if found.status != 404:
             break  # 404: a model that only reads has other paths
-    return Answer(found.good, found.reason)
+    return Answer(found.good, found.reason, found.used, _ONE_TOKEN_ASKED)
 
 
 def complete(at: Address, ids: list[int], most: int, timeout_seconds: float) -> Answer:
@@ -93,9 +95,10 @@ def complete(at: Address, ids: list[int], most: int, timeout_seconds: float) -> 
         "user": "weir",
     }
     found = _post(at, _SMALLEST[0][0], body, timeout_seconds, f"a call of {len(ids)} tokens")
-    return Answer(found.good, found.reason)
+    return Answer(found.good, found.reason, found.used, (len(ids), most))
 
 
+_ONE_TOKEN_ASKED = (4, 1)
 _SMALLEST: tuple[tuple[str, dict], ...] = (
     ("/v1/completions", {"prompt": "1", "max_tokens": 1}),
     ("/v1/embeddings", {"input": "1"}),
@@ -108,6 +111,7 @@ class _Found:
     good: bool
     reason: str = ""
     status: int = 0
+    used: tuple[int, int] | None = None
 
 
 def _post(at: Address, path: str, body: dict, timeout_seconds: float, what: str) -> _Found:
@@ -118,8 +122,17 @@ def _post(at: Address, path: str, body: dict, timeout_seconds: float, what: str)
         return _Found(False, f"{what}: {_words(error)}")
     status = answer.status_code
     if status == 200:
-        return _Found(True, status=status)
-    return _Found(False, f"{what}: {status} {answer.text[:300]}", status)
+        return _Found(True, status=status, used=_used(answer))
+    used = (0, 0) if status < 500 else None  # it would not take it
+    return _Found(False, f"{what}: {status} {answer.text[:300]}", status, used)
+
+
+def _used(answer: httpx.Response) -> tuple[int, int] | None:
+    try:
+        usage = answer.json()["usage"]
+        return int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def context_tokens(at: Address) -> int | None:

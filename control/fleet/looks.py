@@ -7,8 +7,9 @@ from typing import assert_never
 
 from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
-from control.fleet import engine_http, launch, node_tasks, starts, use
+from control.fleet import engine_http, launch, node_tasks, own_calls, starts, use
 from control.fleet.endings import Endings
 from control.fleet.health import rules
 from control.fleet.health.rules import (
@@ -25,10 +26,12 @@ from control.fleet.health.rules import (
     WarmUp,
     Well,
 )
+from control.fleet.own_calls import OwnCall
 from control.fleet.warming import rules as warming
 from control.fleet.warming.actions import WarmUps
+from control.metering.drift import counts
 from control.models import IllegalMove, Replica, SnapshotPart
-from control.states import REPLICA_BEFORE_READY, Part, ReplicaState
+from control.states import REPLICA_BEFORE_READY, Part, Purpose, ReplicaState
 from control.telemetry.publish import Publisher
 from control.telemetry.sample import EngineAddress, EngineReader, Unread
 from engines import supervisor
@@ -61,6 +64,7 @@ class Engines:
         self._warm_ups = WarmUps(look_soon)
         self._use = use.Use()
         self._endings = Endings()
+        self._counts = counts.Counts()
 
     def keep_only(self, replica_ids: set[int]) -> None:
         """Forget launches that are over."""
@@ -68,6 +72,7 @@ class Engines:
         self._warm_ups.keep_only(replica_ids)
         self._use.keep_only(replica_ids)
         self._endings.keep_only(replica_ids)
+        self._counts.keep_only(replica_ids)
         for memory in (self._histories, self._records, self._logged_at):
             for gone in set(memory) - replica_ids:
                 memory.pop(gone, None)
@@ -103,6 +108,8 @@ class Engines:
             return None
         self._publisher.share([sample])
         load = self._reader.load(replica.pk)
+        if load is not None:
+            self._counts.note(replica.pk, load, timezone.now())
         _note_cache(replica, load)
         if load is not None and self._use.is_due(replica.pk, at):
             use.write(replica, load, supervisor.host_memory_bytes(launch.folder_of(replica)))
@@ -155,6 +162,7 @@ class Engines:
 
     def _warm_up(self, replica: Replica, at: datetime) -> None:
         answer = self._warm_ups.answer(replica.pk, engine_http.address(replica), replica.slots)
+        own_calls.write(self._warm_ups.own_calls())
         if answer is None:
             return
         if answer.good:
@@ -167,7 +175,10 @@ class Engines:
             rows.exclude(reason=answer.reason).update(reason=answer.reason)
 
     def _canary(self, replica: Replica, at: datetime) -> None:
+        begun_at = timezone.now()
         answer = engine_http.one_token(engine_http.address(replica), CANARY_SECONDS)
+        ended_at = timezone.now()
+        own_calls.write([OwnCall(replica.pk, Purpose.PROBE, answer, begun_at, ended_at)])
         history = self._histories[replica.pk]
         self._histories[replica.pk] = rules.after_canary(history, answer.good, at)
 
@@ -177,6 +188,7 @@ class Engines:
             _move(replica, ReplicaState.STOPPED, reason, at)
             node_tasks.stop_replica(replica.pk)
             return
+        self._counts.flush(replica.pk)  # no later reading will come
         match verdict:
             case NeverLaunched():
                 if (at - replica.state_at).total_seconds() < rules.LAUNCH_SECONDS:

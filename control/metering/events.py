@@ -61,6 +61,14 @@ USE_KEYS = (  # locked in key order, so that two shippers never wait for each ot
 )
 BROKEN = (IntegrityError, DataError, ValueError, OverflowError)
 
+UNHASHED = tuple(
+    zip(
+        Close.__struct_fields__[-len(Close.__struct_defaults__) :],
+        Close.__struct_defaults__,
+        strict=True,
+    )
+)
+
 log = logging.getLogger(__name__)
 
 
@@ -236,9 +244,9 @@ def content_hash(close: Close) -> str:
     """What makes two reports of a call the same. When a lost call ended is only our guess."""
     if close.outcome == Outcome.LOST:
         close = msgspec.structs.replace(close, ended_at=close.started_at)
-    if close.trace or close.flags or close.tries or close.cached_source:
+    if any(getattr(close, name) != default for name, default in UNHASHED):
         # An older release does not know them, and may store what a newer one has written.
-        close = msgspec.structs.replace(close, trace=None, flags=(), tries=(), cached_source="")
+        close = msgspec.structs.replace(close, **dict(UNHASHED))
     return hashlib.sha256(msgspec.json.encode(close)).hexdigest()
 
 

@@ -10,6 +10,7 @@ from django.db import connection, transaction
 
 from control.metering import backlog, budgets, events, traces
 from control.metering.backlog import Batch
+from control.metering.drift import attempts
 from control.metering.segments import locked, owners
 from control.metering.spool import line_of
 from control.models import SpoolPosition
@@ -126,6 +127,7 @@ def _store(folder: Path, batch: Batch, at: datetime, step: Step) -> Shipped:
         lost = events.store(batch.lost, at)
         budgets.spend(folder.name, closed.calls + lost.calls)
         traces.store(batch)
+        attempts.store(batch)
         step("stored")
         refused = _count_refusals(folder.name, batch, at)
         for name, lines in Counter(path.name for path, _ in batch.bad).items():

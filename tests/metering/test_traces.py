@@ -77,5 +77,5 @@ def test_what_an_older_release_reads_and_hashes_is_the_same(house):
     assert record_of(line_of(rich)) == rich
     lines = msgspec.json.decode(line_of(plain))
     assert set(lines) == {"type", *Close.__struct_fields__} - {
-        *("cached_source", "flags", "tries", "trace")
+        *("cached_source", "flags", "tries", "trace", "choices", "cut", "untold")
     }
