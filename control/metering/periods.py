@@ -1,10 +1,14 @@
 """Periods of budgets: days and months of a tenant's own calendar, as instants."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from control import checks
+
 MONTH = "month"
+_MONTH_TEXT = re.compile(r"(2[0-9]{3})-(0[1-9]|1[0-2])")
 
 
 class Period(NamedTuple):
@@ -25,7 +29,7 @@ def period_of(at: datetime, period: str, timezone: str) -> Period:
 
 
 def _between(first: date, period: str, zone: ZoneInfo) -> Period:
-    return Period(_midnight(first, zone), _midnight(_next(first, period), zone))
+    return Period(midnight(first, zone), midnight(_next(first, period), zone))
 
 
 def _first(day: date, period: str) -> date:
@@ -38,6 +42,13 @@ def _next(first: date, period: str) -> date:
     return (first + timedelta(days=31)).replace(day=1)
 
 
-def _midnight(day: date, zone: ZoneInfo) -> datetime:
+def midnight(day: date, zone: ZoneInfo) -> datetime:
     """One that is skipped is when the clock jumps over it."""
     return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
+
+
+def year_and_month(text: str) -> tuple[int, int]:
+    found = _MONTH_TEXT.fullmatch(text)
+    if not found:
+        raise checks.refuse("month", f"{text!r} is no month: write year and month, as in 2026-11")
+    return int(found[1]), int(found[2])

@@ -1,12 +1,10 @@
 """What may stand in a cell of a file, and which calls a file is of. Pure."""
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from control import checks
+from control.metering.periods import year_and_month
 
-MONTH = re.compile(r"(2[0-9]{3})-(0[1-9]|1[0-2])")
 FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
@@ -27,13 +25,6 @@ def month(text: str) -> tuple[datetime, datetime]:
     year, number = year_and_month(text)
     following = (year + 1, 1) if number == 12 else (year, number + 1)
     return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)
-
-
-def year_and_month(text: str) -> tuple[int, int]:
-    found = MONTH.fullmatch(text)
-    if not found:
-        raise checks.refuse("month", f"{text!r} is no month: write year and month, as in 2026-11")
-    return int(found[1]), int(found[2])
 
 
 def harmless(text: str) -> str:

@@ -1,0 +1,230 @@
+"""Closing a month, letting a tenant off a sum: each once, each in the ledger and the audit."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.db import transaction
+
+from control import checks
+from control.metering import ledger
+from control.metering.invoices import periods, rules
+from control.metering.invoices.charges import calls, charges, goodwill_key
+from control.metering.invoices.rules import Bill, Line
+from control.metering.ledger import PostingWanted, TransferWanted
+from control.models import (
+    BillingPeriod,
+    BillingTerms,
+    Charge,
+    GoodwillCredit,
+    Invoice,
+    InvoiceLine,
+    Tenant,
+)
+from control.models.audit import record
+from control.states import ChargeCategory, PeriodState
+
+CREDIT_EXPENSE = "credit_expense"
+ROUNDING = "rounding"
+BY_CLOCK = "clock"
+CHARGE_FIELDS = (
+    *("category", "is_correction", "kind", "begins_at", "ends_at", "project_id", "key_id"),
+    *("version_id", "model", "token_class", "priority", "price_id", "unit_price_pico"),
+    *("list_price_pico", "tokens", "calls", "billed_pico", "effective_pico", "corrects"),
+    *("transfer",),
+)
+
+
+def tick(at: datetime) -> None:
+    """Open what begins, let close what has ended, and close it where the terms say so."""
+    periods.open_all(at)
+    ended = BillingPeriod.objects.filter(state=PeriodState.OPEN, ends_at__lte=at)
+    ended.update(state=PeriodState.CLOSING, closing_at=at)
+    terms = BillingTerms.objects.first()
+    if terms is None or terms.close_after_hours is None:
+        return
+    due = at - timedelta(hours=terms.close_after_hours)
+    waiting = BillingPeriod.objects.filter(state=PeriodState.CLOSING, ends_at__lte=due)
+    for period in waiting.select_related("tenant").order_by("begins_at", "pk"):
+        if not rules.why_not_close(period.state, period.ends_at, at, periods.backlog(period)):
+            close(period, by=BY_CLOCK, reason="its time to close has come", at=at)
+
+
+def close(period: BillingPeriod, *, by: str, reason: str, at: datetime) -> list[Invoice]:
+    """Freeze a period and issue its invoices; a closed one is answered with those it has."""
+    if period.state != PeriodState.CLOSED:
+        backlog = periods.backlog(period)
+        checks.require(rules.why_not_close(period.state, period.ends_at, at, backlog))
+        marks = periods.marks(period.tenant)
+        with transaction.atomic():
+            period = BillingPeriod.objects.select_for_update().get(pk=period.pk)
+            if period.state != PeriodState.CLOSED:  # nobody was first
+                period.events_up_to, period.credits_up_to = marks
+                _close(period, by, reason, at)
+    return list(Invoice.objects.filter(period=period).order_by("currency"))
+
+
+def _close(period: BillingPeriod, by: str, reason: str, at: datetime) -> None:
+    span = periods.span_of(period)
+    bills = rules.bills(charges(span), period.begins_at, period.ends_at)
+    issued = [_issue(period, bill, by, at) for bill in bills]
+    period.calls, period.unpriced_calls = calls(span)
+    period.closing_at = period.closing_at or at
+    period.closed_at, period.state = at, PeriodState.CLOSED
+    period.rows_hash = rules.rows_hash([(one.number, one.rows_hash) for one in issued])
+    period.save()
+    after = {
+        "invoices": [[one.number, str(one.payable_pico)] for one in issued],
+        "rows_hash": period.rows_hash,
+    }
+    record("close period", str(period), by=by, reason=reason, at=at, change=(None, after))
+
+
+def _issue(period: BillingPeriod, bill: Bill, by: str, at: datetime) -> Invoice:
+    begins = period.begins_at.astimezone(ZoneInfo(period.timezone))
+    number = rules.number_of(period.tenant.name, begins, bill.currency)
+    key = f"rounding:{number}"
+    rows = [
+        (line, replace(charge, transfer=charge.transfer or _rounding_of(charge, key)))
+        for line in bill.lines
+        for charge in line.charges
+    ]
+    terms = BillingTerms.objects.first()
+    invoice = Invoice.objects.create(
+        number=number,
+        period=period,
+        tenant=period.tenant,
+        currency=bill.currency,
+        minor_digits=rules.minor_digits(bill.currency),
+        issuer=terms.issuer if terms else "",
+        exact_pico=bill.exact_pico,
+        rounding_pico=bill.rounding_pico,
+        payable_pico=bill.payable_pico,
+        rows_hash=rules.rows_hash([_hashed(charge) for _, charge in rows]),
+        issued_at=at,
+        by=by[:128],
+    )
+    lines = InvoiceLine.objects.bulk_create(
+        _line(invoice, position, line) for position, line in enumerate(bill.lines, 1)
+    )
+    stored = dict(zip(map(id, bill.lines), lines, strict=True))
+    Charge.objects.bulk_create(
+        [
+            Charge(
+                invoice=invoice,
+                line=stored[id(line)],
+                position=position,
+                project_name=charge.project,
+                key_name=charge.key,
+                version_name=charge.version,
+                description=rules.described(charge)[:400],
+                **{name: getattr(charge, name) for name in CHARGE_FIELDS},
+            )
+            for position, (line, charge) in enumerate(rows, 1)
+        ],
+        batch_size=1000,
+    )
+    if bill.rounding_pico:
+        ledger.post([_rounding(period.tenant, bill, key, at)])
+    return invoice
+
+
+def _rounding_of(charge: rules.ChargeFacts, key: str) -> str:
+    return key if charge.category == ChargeCategory.ADJUSTMENT else ""
+
+
+def _hashed(charge: rules.ChargeFacts) -> tuple:
+    return tuple(str(getattr(charge, name)) for name in charge.__dataclass_fields__)
+
+
+def _line(invoice: Invoice, position: int, line: Line) -> InvoiceLine:
+    key = line.key
+    return InvoiceLine(
+        invoice=invoice,
+        position=position,
+        category=line.category,
+        is_correction=key.is_correction,
+        project=key.project,
+        model=key.model,
+        token_class=key.token_class,
+        priority=key.priority,
+        unit_price_pico=line.charges[0].unit_price_pico,
+        tokens=line.tokens,
+        effective_pico=line.effective_pico,
+        exact_pico=line.exact_pico,
+        rounded_pico=line.rounded_pico,
+        description=rules.described(line.charges[0])[:400],
+    )
+
+
+def _rounding(tenant: Tenant, bill: Bill, key: str, at: datetime) -> TransferWanted:
+    """What is owed becomes what can be paid."""
+    pico = bill.rounding_pico
+    return TransferWanted(
+        idempotency_key=key,
+        reason="rounding of an invoice",
+        at=at,
+        postings=(
+            PostingWanted(tenant.pk, ledger.RECEIVABLE, bill.currency, pico),
+            PostingWanted(tenant.pk, ROUNDING, bill.currency, -pico),
+        ),
+    )
+
+
+def grant_credit(
+    tenant_name: str, money: tuple[str, str], token: str, *, by: str, reason: str, at: datetime
+) -> GoodwillCredit:
+    """Let a tenant off a sum, `money` = (amount, currency), on the invoice of the open period.
+
+    The same token grants once, however often it is asked.
+    """
+    amount, currency = money
+    checks.require([*checks.currency("currency", currency), *_why(reason)])
+    checks.require(checks.name("token", token))
+    pico = rules.credit_pico(currency, amount)
+    with transaction.atomic():
+        tenant = Tenant.objects.select_for_update().filter(name=tenant_name).first()
+        if tenant is None:
+            raise checks.unknown("tenant", f"there is no tenant {tenant_name!r}")
+        credit, is_new = GoodwillCredit.objects.get_or_create(
+            token=token,
+            defaults={
+                "tenant": tenant,
+                "currency": currency,
+                "amount_pico": pico,
+                "reason": reason,
+                "by": by[:128],
+                "at": at,
+            },
+        )
+        if not is_new:
+            _same_credit(credit, tenant, (currency, pico))
+            return credit
+        ledger.post([_goodwill(credit, at)])
+        after = {"amount": amount, "currency": currency, "token": token}
+        record("grant credit", tenant.name, by=by, reason=reason, at=at, change=(None, after))
+    return credit
+
+
+def _why(reason: str) -> list[checks.Problem]:
+    if not reason.strip():
+        return [checks.Problem("reason", "is required: the tenant reads it on the invoice")]
+    return checks.text("reason", reason, rules.REASON_CHARACTERS_MAX)
+
+
+def _same_credit(credit: GoodwillCredit, tenant: Tenant, money: tuple[str, int]) -> None:
+    if (credit.tenant_id, credit.currency, int(credit.amount_pico)) != (tenant.pk, *money):
+        raise checks.refuse("token", "was used for another credit: choose a new one")
+
+
+def _goodwill(credit: GoodwillCredit, at: datetime) -> TransferWanted:
+    pico = int(credit.amount_pico)
+    return TransferWanted(
+        idempotency_key=goodwill_key(credit.token),
+        reason="goodwill credit",
+        at=at,
+        postings=(
+            PostingWanted(credit.tenant_id, CREDIT_EXPENSE, credit.currency, pico),
+            PostingWanted(credit.tenant_id, ledger.RECEIVABLE, credit.currency, -pico),
+        ),
+    )
