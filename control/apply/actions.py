@@ -16,6 +16,7 @@ from control.catalog import actions as catalog
 from control.checks import Problem, Refused
 from control.fleet import actions as fleet
 from control.metering import actions as metering
+from control.metering.prices import actions as prices
 from control.models.sealing import digest_of
 from control.routes import actions as routes
 from control.tenancy import actions as tenancy
@@ -137,7 +138,7 @@ _SAVE: dict[str, Callable] = {
     "version": _save_version,
     "deployment": _wanted(fleet.save_deployment),
     "route": _wanted(routes.save_route),
-    "price": _wanted(metering.save_price),
+    "price": _wanted(prices.save_price),
     "cost_rate": _wanted(metering.save_cost_rate),
 }
 _REMOVE: dict[tuple[str, Verb], Callable] = {

@@ -12,7 +12,7 @@ from control.catalog.rules import EngineWanted, VersionWanted, version_problems
 from control.checks import Problem, Refused
 from control.fleet.recycle import Recycle
 from control.fleet.rules import DeploymentWanted, deployment_problems
-from control.metering.rules import CostRateWanted, PriceWanted, cost_rate_wanted, price_wanted
+from control.metering.rules import CostRateWanted, cost_rate_wanted
 from control.states import BudgetMode, Priority
 from control.tenancy import rules as tenancy
 from control.tenancy.rules import (
@@ -24,10 +24,15 @@ from control.tenancy.rules import (
     TenantWanted,
 )
 
-CLASSES = ("input", "cached_input", "output")
 RATES = ("hardware_per_hour", "power_watts", "power_per_kwh", "pue", "engineering_per_hour")
 THOUSANDTHS = ("power_watts", "pue")  # measures, stored to three decimals
-STAND_INS = {"currency": "USD", "device": "*"}
+STAND_INS = {
+    "currency": "USD",
+    "device": "*",
+    "interrupted": "",
+    "valid_from": None,
+    "valid_until": None,
+}
 
 
 def tenant(fields: Fields, findings: Findings) -> TenantWanted:
@@ -189,21 +194,6 @@ def _recycle(fields: Fields) -> Recycle | None:
     return wanted if there and wanted != Recycle() else None
 
 
-def price(fields: Fields, findings: Findings) -> PriceWanted | None:
-    inner = fields.mapping("per_million")
-    amounts = {f"per_million.{name}": inner.number(name) for name in CLASSES}
-    inner.end()
-    values = {"model": fields.required("model"), "currency": fields.required("currency")}
-    fields.end()
-
-    def make(values: Mapping[str, str]) -> PriceWanted:
-        classes = {name: values[f"per_million.{name}"] for name in CLASSES}
-        named = {name: value for name, value in classes.items() if value is not None}
-        return price_wanted(values["model"], values["currency"], named)
-
-    return _all_bad(make, values | amounts, fields.path, findings)
-
-
 def cost_rate(fields: Fields, findings: Findings) -> CostRateWanted | None:
     values = {"device": fields.required("device"), "currency": fields.required("currency")}
     values |= {name: fields.number(name) for name in RATES}
@@ -216,10 +206,10 @@ def cost_rate(fields: Fields, findings: Findings) -> CostRateWanted | None:
         named = {name: values[name] for name in RATES if values[name] is not None}
         return cost_rate_wanted(values["device"], values["currency"], named)
 
-    return _all_bad(make, values, fields.path, findings)
+    return all_bad(make, values, fields.path, findings)
 
 
-def _all_bad(make: Callable, values: dict, path: str, findings: Findings):
+def all_bad(make: Callable, values: dict, path: str, findings: Findings):
     """Make it, noting every bad field: a good value stands in for each, then it is tried again."""
     values = dict(values)
     for _ in range(len(values) + 1):

@@ -13,7 +13,8 @@ from control.fleet import recycle
 from control.fleet.placing import placing_of
 from control.fleet.rules import DeploymentWanted
 from control.fleet.scaling import scaling_of
-from control.metering.rules import CostRateWanted, PriceWanted
+from control.metering.prices import stored as prices
+from control.metering.rules import CostRateWanted
 from control.models import (
     QUOTA_FIELDS,
     Budget,
@@ -21,7 +22,6 @@ from control.models import (
     CostRate,
     Deployment,
     Key,
-    Price,
     Project,
     Quota,
     Route,
@@ -155,11 +155,13 @@ def _routes() -> Iterator[tuple[str, Seen]]:
 
 
 def _prices(at: datetime) -> Iterator[tuple[str, Seen]]:
-    """The entries in force: the newest of each model."""
-    entries = Price.objects.filter(valid_from__lte=at).select_related("model")
-    for row in entries.order_by("model_id", "-valid_from", "-pk").distinct("model_id"):
-        classes = (row.input_pico, row.cached_input_pico, row.output_pico)
-        yield f"price {row.model}", Seen(PriceWanted(row.model.name, row.currency, *classes))
+    """Those in force by name, and each version by name and beginning, the newest of an instant."""
+    found = prices.versions()
+    for version in reversed(found):
+        if not version.withdrawn:
+            yield f"price {version.wanted.subject}", Seen(version.wanted)
+    for version in prices.in_force(found, at):
+        yield f"price {version.wanted.name}", Seen(version.wanted)
 
 
 def _rates(at: datetime) -> Iterator[tuple[str, Seen]]:

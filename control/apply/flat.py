@@ -8,7 +8,8 @@ from control.catalog.rules import VersionWanted
 from control.checks import Bucket
 from control.fleet import recycle
 from control.fleet.rules import DeploymentWanted
-from control.metering.rules import CostRateWanted, PriceWanted, per_million_text
+from control.metering.prices.wanted import PriceWanted
+from control.metering.rules import CostRateWanted
 from control.routes.wanted import ModerationWanted, RouteWanted, RuleWanted, TargetWanted
 from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
 
@@ -119,12 +120,11 @@ def _named(part: Bucket | ModerationWanted) -> dict:
 
 
 def _price(wanted: PriceWanted) -> dict:
-    return {
-        "currency": wanted.currency,
-        "per_million.input": per_million_text(wanted.input_pico),
-        "per_million.cached_input": per_million_text(wanted.cached_input_pico),
-        "per_million.output": per_million_text(wanted.output_pico),
-    }
+    """When it began and why it is cheap are of its saving: they make no other price of it."""
+    return {name: value for name, value in wanted.flat.items() if name not in _OF_SAVING}
+
+
+_OF_SAVING = ("valid_from", "below_cost_reason")
 
 
 def _cost_rate(wanted: CostRateWanted) -> dict:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from control.apply import document, entries, wanted
+from control.apply import document, entries, prices, wanted
 from control.apply.fields import Fields, Findings
 from control.apply.route import route
 from control.apply.wanted import BadFile, Misfit, Service
@@ -55,7 +55,7 @@ class _Reader:
             versions=versions,
             deployments=self.flat(root, "deployment", "name", entries.deployment),
             routes=self.flat(root, "route", "name", route),
-            prices=self.flat(root, "price", "model", entries.price),
+            prices=self.flat(root, "price", "subject", prices.price),
             cost_rates=self.flat(root, "cost_rate", "device", entries.cost_rate),
             paths=self.paths,
             lines=self.findings.lines,

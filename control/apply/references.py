@@ -100,8 +100,10 @@ def _of_routes(service: Service, known: _Known) -> Iterator[Problem]:
 
 def _of_prices(service: Service, known: _Known) -> Iterator[Problem]:
     for wanted in service.prices:
-        path = service.paths[f"price {wanted.model}"]
+        path = service.paths[f"price {wanted.subject}"]
         yield from _told(f"{path}.model", known.missing("model", wanted.model))
+        if wanted.tenant:
+            yield from _told(f"{path}.tenant", known.missing("tenant", wanted.tenant))
 
 
 def _told(path: str, what: str) -> list[Problem]:

@@ -31,7 +31,7 @@ def plan(
         *(_version_step(entry, stored, digests) for entry in service.versions),
         *(_step("deployment", wanted.name, wanted, stored) for wanted in service.deployments),
         *(_step("route", wanted.name, wanted, stored) for wanted in service.routes),
-        *(_step("price", wanted.model, wanted, stored) for wanted in service.prices),
+        *(_step("price", wanted.subject, wanted, stored) for wanted in service.prices),
         *(_step("cost_rate", wanted.device, wanted, stored) for wanted in service.cost_rates),
     ]
     return Plan(tuple(steps) + (prune.steps(service, stored) if pruning else ()))

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from control.catalog.rules import VersionWanted
 from control.checks import Problem
 from control.fleet.rules import DeploymentWanted
-from control.metering.rules import CostRateWanted, PriceWanted
+from control.metering.prices.wanted import PriceWanted
+from control.metering.rules import CostRateWanted
 from control.routes.wanted import RouteWanted
 from control.tenancy.rules import KeyWanted, ProjectWanted, TenantWanted
 

@@ -10,6 +10,7 @@ import msgspec
 
 from control.gateway import context, encoding, errors, media, wire
 from control.gateway.admission import rules
+from control.gateway.admission.credit import Buyer
 from control.gateway.admission.rules import Hold
 from control.gateway.calls.call import Call
 from control.gateway.calls.moderated import ModeratedCall
@@ -24,6 +25,7 @@ from control.gateway.routing.picks import route_for
 from control.gateway.salts import salt_of
 from control.gateway.shared import Shared
 from control.gateway.terms import Terms, terms_of
+from control.gateway.waiting.rules import served_priority
 from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes
 
 log = logging.getLogger(__name__)
@@ -186,7 +188,11 @@ class Gateway:
         if terms.personal:
             hold = self.shared.personal.narrowed(hold, terms.personal, request, ask)
         if terms.spending:
-            hold, max_tokens = self.shared.money.staked(hold, terms.spending, ask, max_tokens)
+            served = served_priority(identity.priority, route.priority, ask.service_tier)
+            buyer = Buyer(identity.tenant_id, served)
+            hold, max_tokens = self.shared.money.staked(
+                hold, terms.spending, buyer, ask, max_tokens
+            )
         if request.headers.get(b"x-stainless-retry-count", b"0") != b"0":
             self.shared.tally.add("retries_total")
         begin = ModeratedCall if route.moderation else Call

@@ -1,33 +1,13 @@
-"""New prices and cost rates: entries valid from an instant on; the past keeps its own."""
+"""New cost rates: entries valid from an instant on; the past keeps its own."""
 
 from dataclasses import asdict
 from datetime import datetime
 
 from django.db import transaction
 
-from control import checks
-from control.metering.rules import CostRateWanted, PriceWanted
-from control.models import CatalogModel, CostRate, Price, SnapshotPart
+from control.metering.rules import CostRateWanted
+from control.models import CostRate
 from control.models.audit import record
-from control.states import Part
-
-
-def save_price(wanted: PriceWanted, *, by: str, reason: str, at: datetime) -> Price:
-    """A new entry valid from `at`; the entry in force is returned if it is equal."""
-    values = {name: value for name, value in asdict(wanted).items() if name != "model"}
-    with transaction.atomic():
-        model = CatalogModel.objects.select_for_update().filter(name=wanted.model).first()
-        if model is None:
-            raise checks.unknown("model", f"there is no model {wanted.model!r}")
-        entries = Price.objects.filter(model=model, valid_from__lte=at)
-        in_force = entries.order_by("-valid_from", "-pk").first()
-        before = _values(in_force, values)
-        if before == values:
-            return in_force
-        price = Price.objects.create(model=model, valid_from=at, **values)
-        SnapshotPart.raise_version(Part.ROUTES)  # gateways hold money by it
-        record("save price", wanted.model, by=by, reason=reason, at=at, change=(before, values))
-    return price
 
 
 def save_cost_rate(wanted: CostRateWanted, *, by: str, reason: str, at: datetime) -> CostRate:
@@ -45,7 +25,7 @@ def save_cost_rate(wanted: CostRateWanted, *, by: str, reason: str, at: datetime
     return rate
 
 
-def _values(entry: Price | CostRate | None, names: dict) -> dict | None:
+def _values(entry: CostRate | None, names: dict) -> dict | None:
     return {name: getattr(entry, name) for name in names} if entry else None
 
 

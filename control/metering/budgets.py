@@ -10,7 +10,8 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from control.metering.prepaid import actions as prepaid
-from control.metering.rules import PICO, Charge, units_of
+from control.metering.prices.rules import Charge, units_of
+from control.metering.rules import PICO
 from control.models import Account, AccountLease, Budget
 from control.states import BudgetUnit
 
@@ -51,6 +52,7 @@ class Spending(NamedTuple):
     started_at: datetime
     charged: Charge
     tokens: int
+    held_pico: int | None = None  # what its gateway reckoned, which did not know its tier
 
 
 def spend(owner: str, calls: Sequence[Spending]) -> None:
@@ -61,17 +63,33 @@ def spend(owner: str, calls: Sequence[Spending]) -> None:
         cursor.execute(_ACCOUNTS, _of(calls))
         rows = cursor.fetchall()
         units = _by_account(rows, calls)
-        if not units:
+        reckoned = _by_account(rows, _as_reckoned(calls)) if _any_dearer(calls) else units
+        if not reckoned:
             return
-        ids = sorted(units)
-        amounts = [Decimal(units[id_]) for id_ in ids]
+        ids = sorted(units.keys() | reckoned.keys())
+        amounts = [Decimal(units.get(id_, 0)) for id_ in ids]
+        leased = [Decimal(reckoned.get(id_, 0)) for id_ in ids]
         cursor.execute(_LOCK, [ids])
-        cursor.execute(_TAKE, [ids, amounts, owner[:OWNER_CHARACTERS_MAX]])
+        cursor.execute(_TAKE, [ids, leased, owner[:OWNER_CHARACTERS_MAX]])
         taken = dict(cursor.fetchall())
         cursor.execute(_SPEND, [ids, amounts, [taken.get(id_, Decimal(0)) for id_ in ids]])
     credit = {row[0]: (row[5], row[2]) for row in rows if row[1] == BudgetUnit.CREDIT}
     if credit:
         prepaid.draw(credit, units, max(call.started_at for call in calls))
+
+
+def _as_reckoned(calls: Sequence[Spending]) -> list[Spending]:
+    """What a lease is too large by, for the dearest tier was held, goes back to the account."""
+    return [
+        call
+        if call.held_pico is None
+        else call._replace(charged=call.charged._replace(amount_pico=call.held_pico))
+        for call in calls
+    ]
+
+
+def _any_dearer(calls: Sequence[Spending]) -> bool:
+    return any(call.held_pico not in (None, call.charged.amount_pico) for call in calls)
 
 
 def _of(calls: Sequence[Spending]) -> list:

@@ -39,10 +39,12 @@ _LAST_END = (
     " WHERE budget_id = %s AND unit = %s AND begins_at <= %s"
 )
 _SPENT = {
-    # As metering.rules.tokens_counted does.
+    # As metering.prices.rules.tokens_counted does: what is billed, or would be with a price.
     BudgetUnit.TOKENS: (
-        "SELECT coalesce(sum(input_tokens + output_tokens)"
-        " FILTER (WHERE output_tokens > 0 OR outcome <> ALL(%(free)s)), 0)"
+        "SELECT coalesce(sum(CASE WHEN price_id IS NOT NULL THEN"
+        " billed_input + billed_cached_input + billed_output + billed_reasoning"
+        " WHEN (output_tokens > 0 OR outcome <> ALL(%(free)s)) AND outcome <> 'rejected'"
+        " THEN input_tokens + output_tokens ELSE 0 END), 0)"
     ),
     BudgetUnit.PICO: (
         "SELECT coalesce(sum(amount_pico) FILTER (WHERE currency = %(currency)s), 0)"

@@ -12,18 +12,12 @@ from django.db import DataError, IntegrityError, connection, transaction
 
 from control.metering import ledger, rollups
 from control.metering.budgets import Spending
+from control.metering.prices.pricing import Pricing
+from control.metering.prices.rules import tokens_counted
 from control.metering.rows import COLUMNS, Made, Maker, Priced, copied
-from control.metering.rules import (
-    Charge,
-    PriceFacts,
-    Tokens,
-    charge,
-    clamp,
-    price_in_force,
-    tokens_counted,
-)
+from control.metering.rules import Tokens, clamp
 from control.metering.spool import Close
-from control.models import AuditEntry, Price
+from control.models import AuditEntry
 from control.models.audit import record
 from control.states import Outcome
 
@@ -165,7 +159,7 @@ def _begin(cursor, closes: Sequence[Close]) -> int:
 
 
 def _make(cursor, closes: Sequence[Close], batch: int, at: datetime) -> list[Made]:
-    pricing, maker = _Pricing(closes), Maker(batch, at)
+    pricing, maker = Pricing(closes), Maker(batch, at)
     made = [maker.make(_priced(close, pricing), content_hash(close)) for close in closes]
     pricing.close()
     cursor.execute(MAKE_MONTHS, [sorted(maker.months)])
@@ -198,34 +192,16 @@ def _account(cursor, made: Sequence[Made], batch: int, at: datetime) -> None:
 
 
 def _spending(one: Made) -> Spending:
-    close, tokens = one.close, one.tokens
-    counted = tokens_counted(close.outcome, tokens)
+    close, charged = one.close, one.charged
+    if charged.price_id is None:
+        counted = tokens_counted(close.outcome, one.tokens)
+    else:
+        counted = sum(charged.billed)
     who = close.tenant_id, close.project_id, close.key_id
-    return Spending(*who, one.started_at, one.charged, counted)
+    return Spending(*who, one.started_at, charged, counted, one.held_pico)
 
 
-class _Pricing:
-    """Prices of one batch."""
-
-    def __init__(self, closes: Sequence[Close]) -> None:
-        ids = {close.version_id for close in closes if close.version_id is not None}
-        self._prices: dict[int, list[PriceFacts]] = defaultdict(list)
-        fields = ("id", "currency", "input_pico", "cached_input_pico", "output_pico", "valid_from")
-        rows = Price.objects.filter(model__versions__in=ids)
-        for version_id, *values in rows.values_list("model__versions", *fields):
-            self._prices[version_id].append(PriceFacts(*values))
-
-    def price(self, close: Close, tokens: Tokens, started_at: datetime) -> tuple[Charge, int]:
-        """What it costs, and what its gateway holds for it."""
-        price = price_in_force(self._prices.get(close.version_id, ()), started_at)
-        charged = charge(close.outcome, tokens, price)
-        return charged, charged.amount_pico
-
-    def close(self) -> None:
-        """When all are priced."""
-
-
-def _priced(close: Close, pricing: _Pricing) -> Priced:
+def _priced(close: Close, pricing: Pricing) -> Priced:
     told = Tokens(
         close.input_tokens,
         close.cached_input_tokens,

@@ -10,8 +10,9 @@ from django.db.models.functions import TruncDay, TruncHour
 
 from control import checks
 from control.metering.exports import UsageWanted
-from control.metering.rules import amount_text, per_million_text
-from control.models import Price, RefusalCount, UsageEvent
+from control.metering.prices.stored import in_force, versions
+from control.metering.rules import amount_text
+from control.models import RefusalCount, UsageEvent
 
 GROUPS = {
     "model": F("version__model__name"),
@@ -183,24 +184,20 @@ def refusals(since: datetime, until: datetime) -> list[tuple[str, str, int]]:
 
 
 def prices(at: datetime) -> list[PriceRow]:
-    """The entries in force, one per model."""
-    rows = (
-        Price.objects.filter(valid_from__lte=at)
-        .select_related("model")
-        .order_by("model__name", "-valid_from", "-pk")
-        .distinct("model__name")[:ROWS_MAX]
-    )
+    """What each model costs everyone without a book of their own, before any tier."""
+    found = in_force(versions(tenant=""), at)[:ROWS_MAX]
     return [
         PriceRow(
-            model=row.model.name,
-            currency=row.currency,
-            input=per_million_text(row.input_pico),
-            cached_input=per_million_text(row.cached_input_pico),
-            output=per_million_text(row.output_pico),
-            valid_from=row.valid_from,
+            model=version.wanted.model,
+            currency=version.wanted.currency,
+            **{name: version.wanted.rows[0].per_million[name] for name in PRICED},
+            valid_from=version.begins,
         )
-        for row in rows
+        for version in found
     ]
+
+
+PRICED = ("input", "cached_input", "output")
 
 
 def _events(wanted: UsageWanted) -> QuerySet[UsageEvent]:

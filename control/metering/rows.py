@@ -9,7 +9,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from control.metering.months import month_of
-from control.metering.rules import Charge, Tokens
+from control.metering.prices.rules import Charge
+from control.metering.rules import Tokens
 from control.metering.spool import Close
 
 KIND = "final"

@@ -1,18 +1,18 @@
-"""What a call costs: whole pico-units per token, no rounding, no floats."""
+"""Tokens as they can be true, amounts as text and as numbers: no rounding, no floats."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
 from control import checks
-from control.states import BudgetUnit, Outcome
+from control.states import Outcome
 
 PICO = 10**12
 PICO_PER_TOKEN = PICO // 10**6  # of a price of one unit per million tokens
 AMOUNT = re.compile(r"(\d{1,9})(?:\.(\d{1,6}))?")
+
 
 # The caller's own doing (hanging up, reading too slowly) is not among them.
 ENDED_BY_THE_PLATFORM = frozenset(
@@ -27,18 +27,6 @@ ENDED_BY_THE_PLATFORM = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class PriceFacts:
-    """Pico-units per token and class, in force from an instant on."""
-
-    id: int
-    currency: str
-    input_pico: int
-    cached_input_pico: int
-    output_pico: int
-    valid_from: datetime
-
-
 class Tokens(NamedTuple):
     """Cached tokens are of the input, reasoning and delivered ones of the output."""
 
@@ -47,30 +35,6 @@ class Tokens(NamedTuple):
     output: int
     reasoning: int = 0
     delivered: int = 0
-
-
-class Charge(NamedTuple):
-    """What a call costs, by which price, and why; the amount is what is billed x its price."""
-
-    amount_pico: int
-    currency: str
-    price_id: int | None
-    reason: str
-    billed_input: int = 0
-    billed_cached_input: int = 0
-    billed_output: int = 0
-    billed_reasoning: int = 0
-
-
-@dataclass(frozen=True)
-class PriceWanted:
-    """What an operator asks for; made by `price_wanted`, which checks it."""
-
-    model: str
-    currency: str
-    input_pico: int
-    cached_input_pico: int
-    output_pico: int
 
 
 @dataclass(frozen=True)
@@ -98,58 +62,6 @@ def clamp(tokens: Tokens) -> Tokens:
     )
 
 
-def cost_pico(tokens: Tokens, price: PriceFacts) -> int:
-    """Cached input is charged at its own rate instead of the input rate, never at both."""
-    uncached = tokens.input - tokens.cached_input
-    return (
-        uncached * price.input_pico
-        + tokens.cached_input * price.cached_input_pico
-        + tokens.output * price.output_pico
-    )
-
-
-def price_in_force(prices: Iterable[PriceFacts], at: datetime) -> PriceFacts | None:
-    """The newest entry that was valid when the call started."""
-    begun = [price for price in prices if price.valid_from <= at]
-    return max(begun, key=lambda price: (price.valid_from, price.id), default=None)
-
-
-def charge(outcome: str, tokens: Tokens, price: PriceFacts | None) -> Charge:
-    """An interrupted call costs its input and what was generated for it, delivered or not.
-
-    One that the platform ended before the first token costs nothing. Its tokens stay recorded.
-    """
-    if price is None:
-        return Charge(0, "", None, "the model had no price when the call started")
-    if outcome == Outcome.REJECTED:
-        return Charge(0, price.currency, price.id, "the engine refused the call")
-    if is_free(outcome, tokens):
-        return Charge(0, price.currency, price.id, f"{outcome} before the first token")
-    billed = (
-        *(tokens.input - tokens.cached_input, tokens.cached_input),
-        *(tokens.output - tokens.reasoning, tokens.reasoning),
-    )
-    return Charge(cost_pico(tokens, price), price.currency, price.id, "tokens x price", *billed)
-
-
-def is_free(outcome: str, tokens: Tokens) -> bool:
-    if outcome == Outcome.REJECTED:
-        return True
-    return tokens.output == 0 and outcome in ENDED_BY_THE_PLATFORM
-
-
-def tokens_counted(outcome: str, tokens: Tokens) -> int:
-    """Of a budget in tokens; cached ones count whole."""
-    return 0 if is_free(outcome, tokens) else tokens.input + tokens.output
-
-
-def units_of(unit: str, currency: str, charged: Charge, tokens: int) -> int:
-    """What a call takes from a budget. Money of another currency is of another budget."""
-    if unit == BudgetUnit.TOKENS:
-        return tokens
-    return charged.amount_pico if charged.currency == currency else 0
-
-
 def amount_text(pico: int | Decimal) -> str:
     """The exact amount as a plain decimal: no exponent, no rounding, no padding."""
     sign, digits = ("-", -int(pico)) if pico < 0 else ("", int(pico))
@@ -160,23 +72,6 @@ def amount_text(pico: int | Decimal) -> str:
 def per_million_text(pico: int) -> str:
     """A price per token as it was written: per million tokens."""
     return amount_text(pico * 10**6)
-
-
-def price_wanted(model: str, currency: str, per_million: Mapping[str, str]) -> PriceWanted:
-    """Check and convert prices per million tokens. Without a cached price the input price holds."""
-    for name in sorted(set(per_million) - {"input", "cached_input", "output"}):
-        raise checks.refuse(f"per_million.{name}", "is unknown: use input, cached_input, output")
-    for name in ("input", "output"):
-        if name not in per_million:
-            raise checks.refuse(f"per_million.{name}", "is missing: name a price, 0 is one")
-    cached = per_million.get("cached_input", per_million["input"])
-    return PriceWanted(
-        model=model,
-        currency=_currency(currency),
-        input_pico=_pico_per_token("per_million.input", per_million["input"]),
-        cached_input_pico=_pico_per_token("per_million.cached_input", cached),
-        output_pico=_pico_per_token("per_million.output", per_million["output"]),
-    )
 
 
 def cost_rate_wanted(device: str, currency: str, numbers: Mapping[str, object]) -> CostRateWanted:
@@ -195,15 +90,15 @@ def cost_rate_wanted(device: str, currency: str, numbers: Mapping[str, object]) 
     read = {name: _amount(name, numbers.get(name, other)) for name, other in defaults.items()}
     if read["pue"] < 1:
         raise checks.refuse("pue", "is at least 1: the room uses what its machines use")
-    return CostRateWanted(device=device, currency=_currency(currency), **read)
+    return CostRateWanted(device=device, currency=currency_of(currency), **read)
 
 
-def _currency(text: str) -> str:
+def currency_of(text: str) -> str:
     checks.require(checks.currency("currency", text))
     return text
 
 
-def _pico_per_token(field: str, value: object) -> int:
+def pico_per_token(field: str, value: object) -> int:
     return int(_amount(field, value) * PICO_PER_TOKEN)
 
 

@@ -130,6 +130,7 @@ def _routes(version: int) -> Routes:
     targets = defaultdict(list)
     for target in Target.objects.select_related("deployment").order_by("pk"):
         targets[target.route_id].append((target.deployment.name, target.weight))
+    general, own = money.prices()
     starts = cold_starts.cold_starts([row.version_id for row in active.values()])
     return Routes(
         FORMAT,
@@ -139,7 +140,8 @@ def _routes(version: int) -> Routes:
             for route in Route.objects.filter(archived_at=None).select_related("fallback")
         },
         deployments={name: _deployment(row) for name, row in active.items()},
-        prices=money.prices(),
+        prices=general,
+        own_prices=own,
     )
 
 

@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 
-from control.metering.rules import PriceFacts
-from control.models import Budget, Price, Quota, Tenant
+from control.metering.prices.books import of_models
+from control.metering.prices.rules import Rows
+from control.models import Budget, Quota, Tenant
 from control.routes.snapshot import BudgetInfo
 from control.states import Billing, BudgetMode, BudgetUnit
 
-PRICES_MAX = 8  # of one model: calls begin under one, and are settled while another is in force
+VERSIONS_MAX = 32  # of one book: calls begin under one, and are settled while another is in force
 
 
 def budgets() -> dict[str, tuple[BudgetInfo, ...]]:
@@ -41,11 +42,21 @@ def budgets_of(row: Budget, scope: str) -> tuple[BudgetInfo, ...]:
     return tuple(BudgetInfo(row.pk, unit, row.currency, text, scope) for unit, text in stated)
 
 
-def prices() -> dict[str, tuple[PriceFacts, ...]]:
-    """By model; entries that are still to come among them."""
-    found = defaultdict(list)
-    fields = ("id", "currency", "input_pico", "cached_input_pico", "output_pico", "valid_from")
-    rows = Price.objects.order_by("valid_from", "pk")
-    for model, *values in rows.values_list("model__name", *fields):
-        found[model].append(PriceFacts(*values))
-    return {model: tuple(entries[-PRICES_MAX:]) for model, entries in found.items()}
+def prices() -> tuple[dict[str, Rows], dict[int, dict[str, Rows]]]:
+    """By model, entries that are still to come among them: everyone's, and tenants' own."""
+    general: dict[str, Rows] = {}
+    own: dict[int, dict[str, Rows]] = defaultdict(dict)
+    for model, books in of_models().items():
+        for tenant_id, rows in books.items():
+            kept = _latest(rows)
+            if tenant_id is None:
+                general[model] = kept
+            else:
+                own[tenant_id][model] = kept
+    return general, dict(own)
+
+
+def _latest(rows: Rows) -> Rows:
+    versions = list(dict.fromkeys(row.book or -row.id for row in rows))
+    kept = set(versions[-VERSIONS_MAX:])
+    return tuple(row for row in rows if (row.book or -row.id) in kept)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from control.metering.rules import PriceFacts
+from control.metering.prices.rules import Rows
 from control.states import Part
 
 FORMAT = 1  # raised with an incompatible change; gateways accept this and the one before
@@ -133,7 +133,8 @@ class Routes(msgspec.Struct, frozen=True):
     version: int
     routes: dict[str, RouteInfo]
     deployments: dict[str, DeploymentInfo] = {}
-    prices: dict[str, tuple[PriceFacts, ...]] = {}  # by model: in force, and those to come
+    prices: dict[str, Rows] = {}  # by model: in force, and those to come
+    own_prices: dict[int, dict[str, Rows]] = {}  # of tenants, before everyone's
 
 
 class ReplicaInfo(msgspec.Struct, frozen=True):

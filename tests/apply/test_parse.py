@@ -39,7 +39,7 @@ def test_the_quickstart_is_read_whole():
     [route] = read.routes
     assert route.stop == ("\nQuestion:", "\n\n")
     assert "base model" in route.note
-    [price] = read.prices
+    [price] = read.prices[0].rows
     assert (price.input_pico, price.cached_input_pico) == (100_000, 20_000)
     assert read.cost_rates[0].pue == Decimal("1.35")
 
@@ -58,7 +58,7 @@ def test_null_is_the_same_as_left_out():
 
 def test_a_price_is_the_text_as_written_never_a_float():
     text = "prices: [{model: m, currency: USD, per_million: {input: 0.1, output: 1}}]"
-    [price] = parse(service(text)).prices
+    [price] = parse(service(text)).prices[0].rows
     assert (price.input_pico, price.cached_input_pico, price.output_pico) == (
         100_000,
         100_000,

@@ -8,8 +8,10 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from control.metering.actions import save_cost_rate, save_price
-from control.metering.rules import cost_rate_wanted, price_wanted
+from control.metering.actions import save_cost_rate
+from control.metering.prices.actions import save_price
+from control.metering.prices.wanted import price_wanted
+from control.metering.rules import cost_rate_wanted
 from control.metering.usage_time import add_use
 from control.models import Key, Replica, UsageEvent
 from tests.console.conftest import AT, BY

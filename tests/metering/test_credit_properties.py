@@ -20,7 +20,7 @@ from control.gateway.admission.credit import Purse
 from control.metering import budgets, credit
 from control.metering.budgets import Spending
 from control.metering.credit import Granted, Short, Wanted
-from control.metering.rules import Charge
+from control.metering.prices.rules import Charge
 from control.models import Account, AccountLease, Budget
 from tests.metering.conftest import AT, House
 

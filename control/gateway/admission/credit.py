@@ -1,19 +1,19 @@
 """What a process holds of a budget ahead of its calls, and what a call holds of that (pure)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from math import inf
 from typing import NamedTuple
 
-from control.metering.rules import (
-    PriceFacts,
-    Tokens,
+from control.metering.prices.rules import (
+    Prices,
     charge,
-    clamp,
-    price_in_force,
+    dearest,
+    most_pico,
     tokens_counted,
     units_of,
 )
+from control.metering.rules import Tokens, clamp
 from control.metering.spool import Close
 from control.routes.snapshot import BudgetInfo, Routes, Scope, TargetInfo
 from control.states import BudgetUnit
@@ -26,7 +26,14 @@ class Spending(NamedTuple):
 
     budgets: tuple[BudgetInfo, ...]
     models: tuple[str, ...]  # any of them may answer
-    prices: Mapping[str, tuple[PriceFacts, ...]]  # of all models
+    prices: Prices  # of all models
+
+
+class Buyer(NamedTuple):
+    """Whose call it is, and how urgent it is served."""
+
+    tenant_id: int
+    priority: str
 
 
 class Stake(NamedTuple):
@@ -68,13 +75,16 @@ def spending_of(
     names |= {fallback} if fallback else set()
     known = routes.deployments
     models = {known[name].model if name in known else "" for name in names}
-    return Spending(budgets, tuple(sorted(models)), routes.prices)
+    return Spending(budgets, tuple(sorted(models)), Prices(routes.prices, routes.own_prices))
 
 
 def stake_of(
-    spending: Spending, at: datetime, *, input_tokens: int, output_tokens: int
+    spending: Spending, buyer: Buyer, at: datetime, *, input_tokens: int, output_tokens: int
 ) -> Stake | Unpriced:
-    """All that it may read, at the price of what is not cached, and all that it may write."""
+    """All that it may read and write, each at the dearest price that may hold for it.
+
+    Its priority is known; how far its tenant's volume has come is not, so any tier may hold.
+    """
     units = []
     for budget in spending.budgets:
         if budget.unit == BudgetUnit.TOKENS:
@@ -82,22 +92,30 @@ def stake_of(
             continue
         most = 0
         for model in spending.models:
-            price = price_in_force(spending.prices.get(model, ()), at)
-            if price is None or price.currency != budget.currency:
+            tiers = spending.prices.tiers(buyer.tenant_id, model, buyer.priority, at)
+            if not tiers or tiers[0].currency != budget.currency:
                 return Unpriced(model, budget.currency)
-            per_input = max(price.input_pico, price.cached_input_pico)
-            most = max(most, input_tokens * per_input + output_tokens * price.output_pico)
+            most = max(most, most_pico(tiers, input_tokens, output_tokens))
         units.append(most)
     return Stake(spending, tuple(units))
 
 
 def charged(spending: Spending, close: Close, model: str) -> tuple[int, ...]:
-    """What a call that has ended costs each of its budgets: as ingest will price it."""
-    tokens = clamp(Tokens(close.input_tokens, close.cached_input_tokens, close.output_tokens))
+    """What a call that has ended takes of each lease: as ingest will, at the dearest tier."""
+    tokens = clamp(
+        Tokens(
+            close.input_tokens,
+            close.cached_input_tokens,
+            close.output_tokens,
+            close.reasoning_tokens,
+            close.delivered_tokens,
+        )
+    )
     at = datetime.fromtimestamp(close.started_at, UTC)
-    price = price_in_force(spending.prices.get(model, ()), at)
+    tiers = spending.prices.tiers(close.tenant_id, model, close.priority, at)
+    price = dearest(tiers, close.outcome, tokens)
     bill = charge(close.outcome, tokens, price)
-    counted = tokens_counted(close.outcome, tokens)
+    counted = tokens_counted(close.outcome, tokens, price)
     return tuple(
         units_of(budget.unit, budget.currency, bill, counted) for budget in spending.budgets
     )

@@ -8,6 +8,7 @@ from typing import Protocol
 from control.gateway.admission.accounts import Account
 from control.gateway.admission.answers import unpriced
 from control.gateway.admission.credit import (
+    Buyer,
     Spending,
     Stake,
     Unfunded,
@@ -66,13 +67,14 @@ class Money:
                 del self._accounts[name]
 
     def staked(
-        self, hold: Hold, spending: Spending, ask: Asked, max_tokens: int | None
+        self, hold: Hold, spending: Spending, buyer: Buyer, ask: Asked, max_tokens: int | None
     ) -> tuple[Hold, int | None]:
         """The call's hold with the most that it may cost, and the max_tokens that make it so."""
         if max_tokens is None and ask.choices:
             max_tokens = self.limits.output_tokens_unbounded
         stake = stake_of(
             spending,
+            buyer,
             datetime.fromtimestamp(self._wall(), UTC),
             input_tokens=hold.input_tokens,
             output_tokens=ask.choices * (max_tokens or 0),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from control.gateway.admission.credit import (
+    Buyer,
     Purse,
     Spending,
     Unpriced,
@@ -13,7 +14,7 @@ from control.gateway.admission.credit import (
     stake_of,
 )
 from control.gateway.terms import terms_of
-from control.metering.rules import PriceFacts
+from control.metering.prices.rules import PriceFacts, Prices
 from control.metering.spool import Close
 from control.routes.snapshot import (
     BudgetInfo,
@@ -28,6 +29,7 @@ from tests.gateway.place import route, target
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MONEY = BudgetInfo(1, "pico", "USD", "1 USD a month", "k:9")
+BUYER = Buyer(1, "standard")
 TOKENS = BudgetInfo(2, "tokens", "", "100 tokens a month", "t:1")
 
 
@@ -80,13 +82,14 @@ def test_the_models_that_may_answer_the_call_are_reckoned_with(ruled, models):
     ],
 )
 def test_a_call_holds_the_most_that_it_may_cost(prices, units):
-    spending = Spending((MONEY, TOKENS), tuple(prices) or ("m",), prices)
-    stake = stake_of(spending, AT, input_tokens=7, output_tokens=5)
+    spending = Spending((MONEY, TOKENS), tuple(prices) or ("m",), Prices(prices))
+    stake = stake_of(spending, BUYER, AT, input_tokens=7, output_tokens=5)
     assert stake == units if isinstance(units, Unpriced) else stake.units == (units, 12)
 
 
 def test_r03_e_tokens_need_no_price():
-    stake = stake_of(Spending((TOKENS,), ("m",), {}), AT, input_tokens=7, output_tokens=5)
+    spending = Spending((TOKENS,), ("m",), Prices({}))
+    stake = stake_of(spending, BUYER, AT, input_tokens=7, output_tokens=5)
     assert stake.units == (12,)
 
 
@@ -109,7 +112,7 @@ def test_an_end_is_charged_as_it_is_stored(changes, units):
         "output_tokens": 3,
         "started_at": AT.timestamp(),
     }
-    spending = Spending((MONEY, TOKENS), ("m",), {"m": (price(),)})
+    spending = Spending((MONEY, TOKENS), ("m",), Prices({"m": (price(),)}))
     assert charged(spending, Close(**told | changes), "m") == units
 
 

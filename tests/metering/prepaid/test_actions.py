@@ -15,7 +15,8 @@ from control.metering.credit import Granted, Short, Wanted
 from control.metering.ingest import ship
 from control.metering.prepaid import actions, facts
 from control.metering.prepaid.rules import CreditWanted
-from control.metering.rules import PICO, Charge
+from control.metering.prices.rules import Charge
+from control.metering.rules import PICO
 from control.models import Account, AuditEntry, CreditEntry, Transfer
 from control.tenancy.actions import save_tenant
 from control.tenancy.rules import TenantWanted
