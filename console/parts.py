@@ -14,12 +14,15 @@ from control.catalog import fitting
 from control.fleet import facts as fleet
 from control.fleet.disk import facts as disk
 from control.fleet.nodes import facts as machines
+from control.metering import spending
+from control.metering.alerts import facts as alerts
 from control.recovery import facts as recovery
 from control.routes import facts as routes
 from control.states import NodeState, ReplicaState
 from control.telemetry import store
 from control.telemetry.messages import DEVICE
 
+BANNERS_MAX = 5
 MENU = (
     ("Overview", "overview", "dashboard"),
     ("Deployments", "deployments", "stack-2"),
@@ -28,6 +31,7 @@ MENU = (
     ("Tenants", "tenants", "building"),
     ("Keys", "keys", "key"),
     ("Usage", "usage", "chart-bar"),
+    ("Budgets", "budgets", "coin"),
     ("Playground", "playground", "message-bolt"),
     ("Audit", "audit", "history"),
 )
@@ -84,7 +88,17 @@ def overview(at: datetime, _: str = "") -> dict:
         "memory_total_bytes": sum(device.memory_total_bytes for device in devices),
         "memory_booked_bytes": sum(device.booked_bytes for device in devices),
         "troubles": [deployment for deployment in deployments if _in_trouble(deployment)],
+        **_alerts(),
     }
+
+
+def budgets(at: datetime, _: str = "") -> dict:
+    return {"now": at, "uses": spending.budgets(at), **_alerts()}
+
+
+def _alerts() -> dict:
+    found = alerts.unseen(BANNERS_MAX + 1)
+    return {"unseen": found[:BANNERS_MAX], "unseen_more": len(found) > BANNERS_MAX}
 
 
 def deployments(at: datetime, _: str = "") -> dict:
@@ -149,6 +163,7 @@ PARTS: dict[str, Callable[[datetime, str], dict]] = {
     "replica": replica,
     "nodes": nodes,
     "node": node,
+    "budgets": budgets,
 }
 
 

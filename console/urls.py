@@ -8,6 +8,7 @@ from django.urls import include, path
 from console.access import SignIn
 from console.pages import (
     audit,
+    budgets,
     credit,
     deployments,
     keys,
@@ -61,6 +62,8 @@ urlpatterns = [
     path("keys/<int:key_id>/revoke/", keys.revoke, name="revoke-key"),
     path("usage/", usage.show, name="usage"),
     path("usage/calls.csv", usage.export, name="usage-csv"),
+    path("budgets/", budgets.show, name="budgets"),
+    path("budgets/seen/", budgets.seen, name="alerts-seen"),
     path("playground/", playground.show, name="playground"),
     path("audit/", audit.show, name="audit"),
     path("api/", include("console.api.urls")),

@@ -18,6 +18,8 @@ from control.celery import app
 from control.fleet import actions as fleet
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.metering import budgets, traces
+from control.metering.alerts import actions as alerts
+from control.metering.alerts import sending
 from control.metering.drift import actions as drift
 from control.metering.drift import attempts
 from control.placement import actions as placement
@@ -37,6 +39,8 @@ PRUNE = "weir.prune_telemetry"
 NEIGHBOURS = "weir.part_neighbours"
 END_LEASES = "weir.end_credit_leases"
 DRIFT = "weir.judge_drift"
+WATCH_BUDGETS = "weir.watch_budgets"
+SEND_ALERTS = "weir.send_alerts"
 
 # name -> (task, every so many seconds). A tick that comes late is worth nothing: it expires.
 CLOCK: dict[str, tuple[str, float]] = {
@@ -46,6 +50,8 @@ CLOCK: dict[str, tuple[str, float]] = {
     "points of telemetry": (ROLL_UP, 10.0),
     "neighbours on cards": (NEIGHBOURS, 10.0),
     "old points": (PRUNE, 600.0),
+    "budgets that are nearly used up": (WATCH_BUDGETS, 5.0),
+    "alerts to tenants' URLs": (SEND_ALERTS, 5.0),
     "credit of hosts that are gone": (END_LEASES, 600.0),
     "books against engines' counters": (DRIFT, 600.0),  # each hour once, soon after it is stored
 }
@@ -121,6 +127,18 @@ def prune_telemetry() -> None:
 def part_neighbours() -> None:
     with _database():
         placement.part_neighbours(by=loop.BY, at=timezone.now())
+
+
+@shared_task(name=WATCH_BUDGETS)
+def watch_budgets() -> None:
+    with _database():
+        alerts.watch(timezone.now())
+
+
+@shared_task(name=SEND_ALERTS)
+def send_alerts() -> None:
+    with _database():
+        sending.send(timezone.now())
 
 
 @shared_task(name=END_LEASES)

@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
 from console.api.base import OperatorsOnly
+from console.api.budgets import Alerts, AlertSeen, Budgets
 from console.api.credit import Credit
 from console.api.disk import Runtimes, Weights
 from console.api.fleet import Deployments, Routes
@@ -33,6 +34,9 @@ urlpatterns = [
     path("runtimes/", Runtimes.as_view(), name="api-runtimes"),
     path("weights/", Weights.as_view(), name="api-weights"),
     path("tenants/<slug:name>/credit/", Credit.as_view(), name="api-credit"),
+    path("budgets/", Budgets.as_view(), name="api-budgets"),
+    path("alerts/", Alerts.as_view(), name="api-alerts"),
+    path("alerts/<int:id>/seen/", AlertSeen.as_view(), name="api-alert-seen"),
     path("usage/", Usage.as_view(), name="api-usage"),
     path("schema/", Schema.as_view(), name="api-schema"),
 ]

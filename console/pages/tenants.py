@@ -14,6 +14,8 @@ from console.access import who
 from console.pages import credit
 from console.parts import Rows
 from control.checks import Refused
+from control.metering import spending
+from control.metering.alerts import facts as alerts
 from control.metering.prepaid import facts as prepaid
 from control.states import Priority
 from control.tenancy import actions, facts
@@ -87,6 +89,9 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
         "credit": prepaid.credit(name, timezone.now()),
         "entries": prepaid.entries(name),
         "credit_form": credit.new_form(),
+        "uses": spending.budgets(timezone.now(), name),
+        "alerts": alerts.alerts(name, count=10),
+        "alert_secret": alerts.secret_text(name) if tenant.alert_url else "",
     }
     return render(request, "pages/tenant.html", context)
 

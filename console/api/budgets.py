@@ -1,0 +1,78 @@
+"""Budgets in use and their alerts over REST."""
+
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from console.api.base import OperatorsOnly
+from control.metering import spending
+from control.metering.alerts import actions, facts
+
+NAME_CHARACTERS_MAX = 63
+TENANT = OpenApiParameter("tenant", str, description="Only of this one")
+ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
+
+
+class UseShape(serializers.Serializer):
+    tenant = serializers.CharField()
+    kind = serializers.CharField(help_text="tenant, project or key")
+    scope = serializers.CharField(help_text="Name of the project or key")
+    unit = serializers.CharField(help_text="A currency, or tokens")
+    period = serializers.CharField()
+    mode = serializers.CharField()
+    begins_at = serializers.DateTimeField()
+    ends_at = serializers.DateTimeField()
+    amount = serializers.CharField()
+    spent = serializers.CharField()
+    held = serializers.CharField(help_text="By gateways, for calls that run")
+    left = serializers.CharField()
+    percent = serializers.IntegerField()
+
+
+class AlertShape(serializers.Serializer):
+    id = serializers.IntegerField()
+    tenant = serializers.CharField()
+    scope = serializers.CharField()
+    text = serializers.CharField()
+    percent = serializers.IntegerField()
+    mode = serializers.CharField()
+    begins_at = serializers.DateTimeField()
+    at = serializers.DateTimeField()
+    seen_at = serializers.DateTimeField(allow_null=True)
+    seen_by = serializers.CharField()
+    url = serializers.CharField()
+    delivery = serializers.CharField()
+    tries = serializers.IntegerField()
+    answer = serializers.CharField()
+
+
+def _tenant(request: Request) -> str:
+    name = request.query_params.get("tenant", "")
+    return name[: NAME_CHARACTERS_MAX + 1].replace("\x00", "")
+
+
+class Budgets(OperatorsOnly, APIView):
+    @extend_schema(parameters=[TENANT], responses=UseShape(many=True))
+    def get(self, request: Request) -> Response:
+        """All budgets in their present period, the most used first."""
+        found = spending.budgets(timezone.now(), _tenant(request))
+        return Response(UseShape(found, many=True).data)
+
+
+class Alerts(OperatorsOnly, APIView):
+    @extend_schema(parameters=[TENANT], responses=AlertShape(many=True))
+    def get(self, request: Request) -> Response:
+        """The newest 200."""
+        found = facts.alerts(_tenant(request), count=facts.ROWS_MAX)
+        return Response(AlertShape(found, many=True).data)
+
+
+class AlertSeen(OperatorsOnly, APIView):
+    @extend_schema(parameters=[ID], request=None, responses={204: None})
+    def post(self, request: Request, id: int) -> Response:
+        """Somebody has seen it: it leaves the console's banner."""
+        actions.mark_seen(id, **self.who())
+        return Response(status=204)

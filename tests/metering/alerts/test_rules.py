@@ -1,0 +1,100 @@
+"""When a budget is told of, and what a URL reads of it."""
+
+import base64
+import hashlib
+import hmac
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from control.metering.alerts import rules
+from control.metering.alerts.rules import AlertFacts
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+ALERT = AlertFacts(
+    id=7,
+    tenant="acme",
+    scope="project acme/web",
+    unit="pico",
+    currency="USD",
+    period="month",
+    mode="hard",
+    begins_at=AT,
+    percent=80,
+    amount=10 * 10**12,
+    spent=8 * 10**12 + 5 * 10**11,
+    at=AT,
+    seen_at=None,
+    seen_by="",
+    url="http://h/x",
+    delivery="waiting",
+    tries=0,
+    answer="",
+)
+
+
+@pytest.mark.parametrize(
+    ("percent", "amount", "marked", "spent", "reached"),
+    [
+        (50, 100, 0, 49, False),
+        (50, 100, 0, 50, True),
+        (80, 100, 0, 79, False),
+        (80, 3, 0, 2, False),
+        (80, 3, 0, 3, True),
+        (100, 100, 0, 99, False),
+        (100, 100, 0, 100, True),
+        (100, 100, 0, 150, True),
+        (50, 0, 0, 0, False),  # nothing may be spent, and nothing was
+        (100, 0, 0, 1, True),
+        (50, 150, 100, 100, False),  # topped up by 50 when 100 was spent
+        (50, 150, 100, 124, False),
+        (50, 150, 100, 125, True),
+        (100, 150, 200, 200, True),  # overdrawn, and the top-up did not cover it
+    ],
+)
+def test_a_threshold_is_reached_by_what_is_spent(percent, amount, marked, spent, reached):
+    assert rules.is_reached(percent, amount=amount, marked=marked, spent=spent) is reached
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "80 % of the budget of project acme/web is used: 8.5 of 10 USD this month"),
+        (
+            {"unit": "tokens", "currency": "", "mode": "soft", "amount": 10, "spent": 8},
+            "80 % of the soft budget of project acme/web is used: 8 of 10 tokens this month",
+        ),
+        (
+            {"unit": "credit", "scope": "tenant acme", "period": ""},
+            "80 % of the prepaid credit of tenant acme is used (USD)",
+        ),
+    ],
+)
+def test_an_alert_is_a_sentence(changes, text):
+    assert replace(ALERT, **changes).text == text
+
+
+def test_a_message_is_the_same_at_each_try_and_exact():
+    body = rules.message(ALERT)
+    assert body == rules.message(replace(ALERT, tries=3, answer="status 500"))
+    told = json.loads(body)
+    assert (told["type"], told["id"]) == ("budget.alert", "alert_7")
+    assert (told["data"]["spent"], told["data"]["amount"]) == ("8.5", "10")
+
+
+def test_a_message_is_signed_as_standard_webhooks_are():
+    body, secret = rules.message(ALERT), b"s" * 32
+    headers = rules.signed(body, "alert_7", AT, secret)
+    signed = f"alert_7.{headers['webhook-timestamp']}.".encode() + body
+    mac = base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{mac}"
+    assert headers["webhook-id"] == "alert_7"
+
+
+def test_tries_are_bounded_and_further_and_further_apart():
+    waits = [rules.retry_at(tries, AT) for tries in range(1, rules.TRIES_MAX + 1)]
+    assert waits[0] == AT + timedelta(seconds=10)
+    assert waits[:-1] == sorted(waits[:-1])
+    assert waits[-1] is None
