@@ -1,6 +1,6 @@
 """A call that was counted wrongly: reversed and counted anew, as rows beside the first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db import connection, transaction
@@ -8,7 +8,6 @@ from django.db import connection, transaction
 from control import checks
 from control.metering import budgets, ledger, rollups
 from control.metering.budgets import Spending
-from control.metering.ledger import PostingWanted, TransferWanted
 from control.metering.rules import Charge, Tokens
 from control.models import Tenant, UsageEvent
 from control.models.audit import record
@@ -18,7 +17,6 @@ OWNER = "corrections"  # holds no lease of any account
 TOKENS_MAX = 10**12
 # The first row's, with other counts: what it cost is of the price that it was priced by.
 ROW = """
-WITH new AS (
 INSERT INTO control_usageevent (tenant_id, project_id, key_id, call_id, kind, month, corrects,
     route, version_id, replica_id, endpoint, stream, priority, attempts, outcome, status,
     finish_reason, input_tokens, cached_input_tokens, output_tokens, reasoning_tokens,
@@ -29,12 +27,11 @@ SELECT tenant_id, project_id, key_id, call_id, %(kind)s, month, %(corrects)s,
     route, version_id, replica_id, endpoint, stream, priority, attempts, outcome, status,
     finish_reason, %(input)s, %(cached)s, %(output)s, %(reasoning)s, %(delivered)s,
     %(billed_input)s, %(cached)s, %(billed_output)s, %(reasoning)s,
-    tokens_source, started_at, NULL, started_at, price_id, currency, %(amount)s, 0,
+    tokens_source, started_at, NULL, started_at, price_id, currency, %(amount)s, %(batch)s,
     md5(%(kind)s || ' of ' || content_hash), %(at)s
   FROM control_usageevent WHERE tenant_id = %(tenant)s AND call_id = %(call)s AND kind = 'final'
-RETURNING *), grown AS ({grown})
-SELECT count(*) FROM new
-""".replace("{grown}", rollups.grown_by("new"))
+"""
+NEW_BATCH = "SELECT nextval('weir_usage_batches')"
 
 
 @dataclass(frozen=True)
@@ -122,28 +119,51 @@ def _told(counts: Counts) -> dict:
 def _store(last: UsageEvent, kind: str, counts: Counts, at: datetime) -> int:
     """One row, what it adds to the roll-ups, its transfer; returns what it costs."""
     amount = _amount(last, counts)
+    values = {
+        "tenant": last.tenant_id,
+        "call": last.call_id,
+        "kind": kind,
+        "corrects": last.kind,
+        "input": counts.input + counts.cached_input,
+        "cached": counts.cached_input,
+        "output": counts.output + counts.reasoning,
+        "reasoning": counts.reasoning,
+        "delivered": 0,
+        "billed_input": counts.input,
+        "billed_output": counts.output,
+        "amount": amount,
+        "at": at,
+    }
     with connection.cursor() as cursor:
-        cursor.execute(
-            ROW,
-            {
-                "tenant": last.tenant_id,
-                "call": last.call_id,
-                "kind": kind,
-                "corrects": last.kind,
-                "input": counts.input + counts.cached_input,
-                "cached": counts.cached_input,
-                "output": counts.output + counts.reasoning,
-                "reasoning": counts.reasoning,
-                "delivered": 0,
-                "billed_input": counts.input,
-                "billed_output": counts.output,
-                "amount": amount,
-                "at": at,
-            },
-        )
+        cursor.execute(NEW_BATCH)
+        [batch] = cursor.fetchone()
+        cursor.execute(ROW, {**values, "batch": batch})
+        rollups.grow(cursor, {_alike(last): _sums(counts, amount)})
     if amount:
-        ledger.post([_transfer(last, kind, amount, at)])
+        transfer = ledger.usage_transfer(batch, last.tenant_id, last.currency, amount, at)
+        ledger.post([replace(transfer, reason=f"{kind} of {last.call_id}")])
     return amount
+
+
+def _alike(row: UsageEvent) -> tuple:
+    """What it shares with the call's own row in the roll-ups, in their order."""
+    hour = int(row.started_at.timestamp()) // 3600
+    return (hour, *(getattr(row, name) for name in rollups.ALIKE[1:]))
+
+
+def _sums(counts: Counts, amount: int) -> list[int]:
+    sums = dict.fromkeys(rollups.SUMS, 0) | {
+        "input_tokens": counts.input + counts.cached_input,
+        "cached_input_tokens": counts.cached_input,
+        "output_tokens": counts.output + counts.reasoning,
+        "reasoning_tokens": counts.reasoning,
+        "billed_input": counts.input,
+        "billed_cached_input": counts.cached_input,
+        "billed_output": counts.output,
+        "billed_reasoning": counts.reasoning,
+        "amount_pico": amount,
+    }
+    return list(sums.values())
 
 
 def _amount(row: UsageEvent, counts: Counts) -> int:
@@ -156,18 +176,6 @@ def _amount(row: UsageEvent, counts: Counts) -> int:
         + counts.cached_input * price.cached_input_pico
         + counts.output * price.output_pico
         + counts.reasoning * reasoning
-    )
-
-
-def _transfer(last: UsageEvent, kind: str, amount: int, at: datetime) -> TransferWanted:
-    return TransferWanted(
-        idempotency_key=f"usage:{last.tenant_id}:{last.call_id}:{kind}",
-        reason=f"correction of {last.kind}",
-        at=at,
-        postings=(
-            PostingWanted(last.tenant_id, ledger.RECEIVABLE, last.currency, amount),
-            PostingWanted(last.tenant_id, ledger.REVENUE, last.currency, -amount),
-        ),
     )
 
 
