@@ -89,21 +89,22 @@ def read(folder: Path, alive: bool, lines_max: int) -> Batch:
 
 def _sort(batch: Batch, path: Path, line: Line) -> None:
     batch.lines += 1
-    batch.after.offset = line.offset_after
+    batch.after.offset = line[0]
     calls = batch.after.calls
-    match record_of(line.raw):
-        case Open() as opened:
-            calls[opened.call_id] = OpenCall(opened)
-        case Progress() as progress:
-            if progress.call_id in calls:
-                calls[progress.call_id].progress = progress
-        case Close() as close:
-            calls.pop(close.call_id, None)
-            batch.closes.append(close)
-        case Refused() as refused:
-            batch.refused.append((int(path.stem), line.offset_after, refused))
-        case None:
-            batch.bad.append((path, line.raw))
+    record = record_of(line[1])
+    kind = type(record)
+    if kind is Open:
+        calls[record.call_id] = OpenCall(record)
+    elif kind is Close:
+        calls.pop(record.call_id, None)
+        batch.closes.append(record)
+    elif kind is Progress:
+        if record.call_id in calls:
+            calls[record.call_id].progress = record
+    elif kind is Refused:
+        batch.refused.append((int(path.stem), line[0], record))
+    else:
+        batch.bad.append((path, line[1]))
 
 
 def _take_torn_end(batch: Batch, path: Path) -> None:

@@ -15,7 +15,7 @@ from control.metering.budgets import Spending
 from control.metering.prices.pricing import Pricing
 from control.metering.prices.rules import tokens_counted
 from control.metering.rows import COLUMNS, Made, Maker, Priced, copied
-from control.metering.rules import Tokens, clamp
+from control.metering.rules import Tokens, clamp, could_be
 from control.metering.spool import Close
 from control.models import AuditEntry
 from control.models.audit import record
@@ -209,11 +209,12 @@ def _priced(close: Close, pricing: Pricing) -> Priced:
         close.reasoning_tokens,
         close.delivered_tokens,
     )
-    tokens = clamp(told)
-    if tokens != told:
+    tokens = told if could_be(told) else clamp(told)
+    if tokens is not told:
         log.warning("call %s told impossible token counts %s; clamped", close.call_id, told)
     started_at = instant(close.started_at)
-    return Priced(close, tokens, *pricing.price(close, tokens, started_at), started_at)
+    charged, held_pico = pricing.price(close, tokens, started_at)
+    return close, tokens, charged, held_pico, started_at
 
 
 def content_hash(close: Close) -> str:

@@ -15,7 +15,7 @@ from control.metering.segments import locked, owners
 from control.metering.spool import line_of
 from control.models import SpoolPosition
 
-BATCH_LINES_MAX = 2000
+BATCH_LINES_MAX = 10_000
 BATCHES_MAX = 25  # of one owner in one call, so that no owner starves the others
 SHIPPER = ".shipper"
 UNSTORABLE = "calls"  # + .bad

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from decimal import Decimal
 
 from control.metering.rows import Made
 
@@ -89,7 +88,13 @@ def grow(cursor, sums: dict[tuple, list[int]]) -> None:
         (datetime.fromtimestamp(hour * 3600, UTC), *alike, *values)
         for (hour, *alike), values in sums.items()
     ]
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    amounts = len(ALIKE) + SUMS.index("amount_pico")
-    columns[amounts] = [Decimal(amount) for amount in columns[amounts]]
+    columns = [
+        list(column) if type_ in ("text", "timestamptz") else numbers(column)
+        for type_, column in zip(_TYPES, zip(*rows, strict=True), strict=True)
+    ]
     cursor.execute(GROW, columns)
+
+
+def numbers(column: Iterable[int | None]) -> str:
+    """An array as text: made in a tenth of the time that its elements take one by one."""
+    return "{" + ",".join(["NULL" if one is None else str(one) for one in column]) + "}"

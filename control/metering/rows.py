@@ -1,6 +1,5 @@
 """Closed calls as rows of usage events, in the binary form that PostgreSQL's COPY reads."""
 
-import math
 import struct
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -39,8 +38,10 @@ _length = Struct(">i").pack
 _eight = Struct(">iq").pack
 _two = Struct(">ih").pack
 _flag = Struct(">i?").pack
+_HASH = _length(64)
 _counts = Struct(">" + "iq" * 11 + "ii").pack
-_decimal_head = Struct(">ihhHh").pack
+_DIGITS_MAX = 10  # of NUMERIC(38, 0), in base 10,000
+_decimals = [Struct(">ihhHh" + "h" * count).pack for count in range(_DIGITS_MAX + 1)]
 _as_told = attrgetter(*AS_TOLD)
 
 
@@ -58,14 +59,7 @@ class Made(NamedTuple):
     row: bytes
 
 
-class Priced(NamedTuple):
-    """What of a call is known before its row is made."""
-
-    close: Close
-    tokens: Tokens
-    charged: Charge
-    held_pico: int
-    started_at: datetime
+Priced = tuple[Close, Tokens, Charge, int, datetime]  # as Made begins
 
 
 class Maker:
@@ -80,23 +74,30 @@ class Maker:
         self.months: set[date] = set()
 
     def make(self, priced: Priced, content_hash: str) -> Made:
-        close, tokens, charged, *_ = priced
+        close, tokens, charged, _, _ = priced
         started, ended = microseconds(close.started_at), microseconds(close.ended_at)
         first = None if close.first_token_at is None else microseconds(close.first_token_at)
-        month = month_of(close.call_id)
+        call_id = close.call_id
+        month = month_of(call_id)
         self.months.add(month)
-        told = _as_told(close)
+        told, price = _as_told(close), charged[1:3]
+        alike, of_price = self._alike.get(told), self._of_prices.get(price)
         try:
             row = b"".join(
                 (
-                    _BEGIN,
-                    self._alike.get(told) or self._told(told),
-                    self._price(charged),
-                    _fixed(tokens, charged, started, ended, month),
-                    _NULL if first is None else _instant(first),
-                    decimal(charged.amount_pico),
-                    _text(close.call_id),
-                    _text(content_hash),
+                    alike or self._told(told),
+                    of_price or self._price(price),
+                    _counts(  # each with its length in bytes
+                        *(8, tokens[0], 8, tokens[1], 8, tokens[2], 8, tokens[3], 8, tokens[4]),
+                        *(8, charged[4], 8, charged[5], 8, charged[6], 8, charged[7]),
+                        *(8, started - _OFFSET, 8, ended - _OFFSET),
+                        *(4, month.toordinal() - _DAY_2000),
+                    ),
+                    _NULL if first is None else _eight(8, first - _OFFSET),
+                    decimal(charged[0]),
+                    _text(call_id),
+                    _HASH,
+                    content_hash.encode(),
                 )
             )
         except struct.error as error:
@@ -108,6 +109,7 @@ class Maker:
         priority, attempts, outcome, status, finish_reason, source = rest
         encoded = self._alike[told] = b"".join(
             (
+                _BEGIN,
                 *(_eight(8, id_) for id_ in (tenant, project, key)),
                 _text(route),
                 *(_NULL if id_ is None else _eight(8, id_) for id_ in (version, replica)),
@@ -124,12 +126,10 @@ class Maker:
         )
         return encoded
 
-    def _price(self, charged: Charge) -> bytes:
-        key = charged.price_id, charged.currency
-        encoded = self._of_prices.get(key)
-        if encoded is None:
-            price_id = _NULL if charged.price_id is None else _eight(8, charged.price_id)
-            encoded = self._of_prices[key] = price_id + _text(charged.currency)
+    def _price(self, price: tuple[str, int | None]) -> bytes:
+        currency, price_id = price
+        id_ = _NULL if price_id is None else _eight(8, price_id)
+        encoded = self._of_prices[price] = id_ + _text(currency)
         return encoded
 
 
@@ -139,8 +139,8 @@ def copied(made: Sequence[Made]) -> bytes:
 
 def microseconds(epoch_seconds: float) -> int:
     """As datetime has them; an instant that it does not know is refused."""
-    part, whole = math.modf(epoch_seconds)
-    instant = int(whole) * MICROSECONDS + round(part * MICROSECONDS)
+    whole = int(epoch_seconds)
+    instant = whole * 1_000_000 + round((epoch_seconds - whole) * 1_000_000)
     if not 0 <= instant < _INSTANT_MAX:
         raise ValueError(f"{epoch_seconds!r} is no instant after 1970")
     return instant
@@ -148,23 +148,15 @@ def microseconds(epoch_seconds: float) -> int:
 
 def decimal(number: int) -> bytes:
     """A whole NUMERIC: a sign and digits of base 10,000, the first one first."""
-    digits, left = [], abs(number)
+    sign, left = (0x4000, -number) if number < 0 else (0, number)
+    digits = []
     while left:
         left, digit = divmod(left, 10_000)
         digits.append(digit)
     count = len(digits)
-    head = _decimal_head(8 + 2 * count, count, max(count - 1, 0), 0x4000 if number < 0 else 0, 0)
-    return head + b"".join([digit.to_bytes(2, "big") for digit in reversed(digits)])
-
-
-def _fixed(tokens: Tokens, charged: Charge, started: int, ended: int, month: date) -> bytes:
-    return _counts(
-        *(8, tokens[0], 8, tokens[1], 8, tokens[2], 8, tokens[3], 8, tokens[4]),
-        *(8, charged.billed_input, 8, charged.billed_cached_input),
-        *(8, charged.billed_output, 8, charged.billed_reasoning),
-        *(8, started - _OFFSET, 8, ended - _OFFSET),
-        *(4, month.toordinal() - _DAY_2000),
-    )
+    if count > _DIGITS_MAX:
+        raise ValueError(f"{number} has more digits than the table takes")
+    return _decimals[count](8 + 2 * count, count, max(count - 1, 0), sign, 0, *digits[::-1])
 
 
 def _text(text: str) -> bytes:

@@ -50,6 +50,11 @@ class CostRateWanted:
     engineering_per_hour: Decimal
 
 
+def could_be(tokens: Tokens) -> bool:
+    whole, cached, output, reasoning, delivered = tokens
+    return 0 <= cached <= whole and 0 <= reasoning <= output and 0 <= delivered <= output
+
+
 def clamp(tokens: Tokens) -> Tokens:
     """The nearest counts that can be true; unequal to what came in when that could not."""
     whole_input, whole_output = max(tokens.input, 0), max(tokens.output, 0)

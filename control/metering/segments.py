@@ -44,12 +44,19 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[Line]:
     """Whole lines from an offset. A last line without its end is left for the next reading."""
     with path.open("rb") as file:
         file.seek(offset)
-        for raw in iter(lambda: file.readline(LINE_BYTES_MAX), b""):
-            if not raw.endswith(b"\n") and len(raw) < LINE_BYTES_MAX:
-                return
-            offset += len(raw)
-            if raw.strip():
-                yield Line(offset, raw)
+        while lines := file.readlines(BLOCK_BYTES):
+            for line in lines:
+                for raw in (line,) if len(line) < LINE_BYTES_MAX else _pieces(line):
+                    if not raw.endswith(b"\n") and len(raw) < LINE_BYTES_MAX:
+                        return
+                    offset += len(raw)
+                    if raw != b"\n":
+                        yield Line(offset, raw)
+
+
+def _pieces(line: bytes) -> list[bytes]:
+    """No record is so long."""
+    return [line[at : at + LINE_BYTES_MAX] for at in range(0, len(line), LINE_BYTES_MAX)]
 
 
 def bytes_in_all(directory: Path) -> int:
