@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 
 import msgspec
 from django.db import DataError, IntegrityError, connection, transaction
@@ -55,13 +56,9 @@ USE_KEYS = (  # locked in key order, so that two shippers never wait for each ot
 )
 BROKEN = (IntegrityError, DataError, ValueError, OverflowError)
 
-UNHASHED = tuple(
-    zip(
-        Close.__struct_fields__[-len(Close.__struct_defaults__) :],
-        Close.__struct_defaults__,
-        strict=True,
-    )
-)
+UNHASHED = Close.__struct_fields__[-len(Close.__struct_defaults__) :]
+_AS_DEFAULT = dict(zip(UNHASHED, Close.__struct_defaults__, strict=True))
+_unhashed = attrgetter(*UNHASHED)
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +193,7 @@ def _spending(one: Made) -> Spending:
     if charged.price_id is None:
         counted = tokens_counted(close.outcome, one.tokens)
     else:
-        counted = sum(charged.billed)
+        counted = sum(charged[4:])
     who = close.tenant_id, close.project_id, close.key_id
     return Spending(*who, one.started_at, charged, counted, one.held_pico)
 
@@ -221,9 +218,9 @@ def content_hash(close: Close) -> str:
     """What makes two reports of a call the same. When a lost call ended is only our guess."""
     if close.outcome == Outcome.LOST:
         close = msgspec.structs.replace(close, ended_at=close.started_at)
-    if any(getattr(close, name) != default for name, default in UNHASHED):
+    if _unhashed(close) != Close.__struct_defaults__:
         # An older release does not know them, and may store what a newer one has written.
-        close = msgspec.structs.replace(close, **dict(UNHASHED))
+        close = msgspec.structs.replace(close, **_AS_DEFAULT)
     return hashlib.sha256(msgspec.json.encode(close)).hexdigest()
 
 
