@@ -30,6 +30,7 @@ ORPHANS_EVERY_BEATS = 30
 PEAKS_EVERY_BEATS = 15
 NOTICE_EVERY_BEATS = 5
 FILES_EVERY_BEATS = 5
+FREE_EVERY_BEATS = 10  # devices that nobody holds are counted too, but seldom
 DISK_EVERY_BEATS = 30
 FOLDERS_KEPT = timedelta(hours=24)
 
@@ -97,7 +98,7 @@ class Watch:
         self._beats += 1
         launches = self.launches()
         self._engines.keep_only(set(launches))
-        if launches or self._holds:
+        if launches or self._holds or self._beats % FREE_EVERY_BEATS == 0:
             self._turn("device time", self.count_use)
         for replica_id in launches:
             self._turn(f"replica {replica_id}", self.look, replica_id)
@@ -160,14 +161,15 @@ class Watch:
         notices.hear(self.node.name, by=node_tasks.by(), at=timezone.now())
 
     def count_use(self) -> None:
-        """Whatever holds a device is paid for, from its booking until it is given back."""
+        """Each device is paid for each second, whatever it does."""
         at = timezone.now()
-        held = usage_time.held_devices(self.node.pk)
-        for replica_id, share in held.items():
-            self._use.note(replica_id, share, self._engines.busy_ratio(replica_id), at)
-        self._use.keep_only(held)
-        self._use.flush(at, now=not held)
-        self._holds = bool(held)
+        joules = {one.uuid: one.energy_joules for one in self._readings}
+        seen = usage_time.look(self.node, joules, self._engines.busy_ratio)
+        for device in seen:
+            self._use.note(device, at)
+        self._use.keep_only({device.uuid for device in seen})
+        self._holds = any(device.holders for device in seen)
+        self._use.flush(at)
 
     def note_peaks(self) -> None:
         """What launches really hold corrects the estimate of the next one."""

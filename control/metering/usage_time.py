@@ -1,90 +1,180 @@
-"""Device time of replicas, hour by hour: what was held, and what of it had a running call."""
+"""Device time, hour by hour and line by line: whatever a device does, each second is on a line."""
 
 from collections import defaultdict
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from threading import Lock
 
-from django.db import connection
+from django.db import connection, transaction
 
-from control.metering.cost import rules
-from control.models import Reservation
-from control.states import ReservationState
+from control.metering.cost.lines import Holder, Line, split, whole_parts
+from control.metering.cost.rules import HOUR, hour_of
+from control.models import Device, Node, Reservation
+from control.states import ReplicaState, ReservationState
 
 FLUSH_SECONDS = 10.0
-GAP_SECONDS_MAX = 60.0  # a longer silence is not counted: nobody saw what happened in it
-ADD = (
-    "INSERT INTO control_replicause (replica_id, hour, device_seconds, busy_seconds)"
-    " VALUES (%s, %s, %s, %s) ON CONFLICT (replica_id, hour) DO UPDATE SET"
-    " device_seconds = control_replicause.device_seconds + excluded.device_seconds,"
-    " busy_seconds = control_replicause.busy_seconds + excluded.busy_seconds"
+GAP_SECONDS_MAX = 60.0  # a longer silence is on no line: nobody saw what happened in it
+MICROSECOND = timedelta(microseconds=1)
+ADD_USE = (
+    "INSERT INTO control_deviceuse (device_uuid, hour, line, replica_id, microseconds)"
+    " VALUES (%s, %s, %s, %s, %s) ON CONFLICT (hour, device_uuid, line, replica_id)"
+    " DO UPDATE SET microseconds = control_deviceuse.microseconds + excluded.microseconds"
+)
+ADD_HOUR = (
+    "INSERT INTO control_devicehour AS kept (device_uuid, hour, node, pool, name, kind, first_at,"
+    " last_at, millijoules, energy_microseconds) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT (device_uuid, hour) DO UPDATE SET node = excluded.node, pool = excluded.pool,"
+    " first_at = least(kept.first_at, excluded.first_at),"
+    " last_at = greatest(kept.last_at, excluded.last_at),"
+    " millijoules = kept.millijoules + excluded.millijoules,"
+    " energy_microseconds = kept.energy_microseconds + excluded.energy_microseconds"
 )
 
 
-def add_use(replica_id: int, hour: datetime, device_seconds: float, busy_seconds: float) -> None:
-    """Add to what is counted of this hour already."""
-    busy = min(max(busy_seconds, 0.0), device_seconds)
-    with connection.cursor() as cursor:
-        cursor.execute(ADD, [replica_id, rules.hour_of(hour), max(device_seconds, 0.0), busy])
+@dataclass(frozen=True)
+class DeviceSeen:
+    """One device at one instant."""
+
+    uuid: str
+    name: str
+    kind: str
+    node: str
+    pool: str
+    out_of_order: bool = False  # in quarantine, or its driver tells an error
+    joules: float | None = None  # since its driver started, where it tells
+    holders: tuple[Holder, ...] = ()
 
 
-def held_devices(node_id: int) -> dict[int, float]:
-    """Replica -> how many devices of the node are its own: 2.0 for two cards, 0.5 for half."""
-    rows = Reservation.objects.filter(device__node=node_id, state=ReservationState.HELD)
-    bookings = [
-        (replica_id, device_id, memory.upper - memory.lower)
-        for replica_id, device_id, memory in rows.values_list("replica_id", "device_id", "memory")
+@dataclass
+class _Hour:
+    """What has added up of one device in one hour and is not written yet."""
+
+    device: DeviceSeen
+    first_at: datetime
+    last_at: datetime
+    millijoules: int = 0
+    energy_microseconds: int = 0
+    lines: dict[tuple[Line, int], int] = field(default_factory=lambda: defaultdict(int))
+
+
+def look(
+    node: Node, joules: Mapping[str, float | None], busy_ratio: Callable[[int], float]
+) -> list[DeviceSeen]:
+    """Those devices of a node that its driver names now, and who holds them.
+
+    A card in slices is not one of them: its slices are. One that was taken out is paid no more.
+    """
+    holders = defaultdict(list)
+    rows = Reservation.objects.filter(device__node=node, state=ReservationState.HELD)
+    sizes: dict[tuple[int, int, str], int] = defaultdict(int)
+    for device, replica, state, memory in rows.values_list(
+        "device_id", "replica_id", "replica__state", "memory"
+    ):
+        sizes[device, replica, state] += memory.upper - memory.lower
+    for (device, replica, state), size in sorted(sizes.items()):
+        holders[device].append(Holder(replica, ReplicaState(state), size, busy_ratio(replica)))
+    devices = list(Device.objects.filter(node=node, uuid__in=list(joules)))
+    sliced = {device.parent_uuid for device in devices}
+    pool = Node.objects.filter(pk=node.pk).values_list("pool", flat=True).first() or node.pool
+    return [
+        DeviceSeen(
+            uuid=device.uuid,
+            name=device.name,
+            kind=device.kind,
+            node=node.name,
+            pool=pool,
+            out_of_order=bool(device.quarantined_at or device.lost or device.error),
+            joules=joules[device.uuid],
+            holders=tuple(holders[device.pk]),
+        )
+        for device in devices
+        if device.uuid not in sliced
     ]
-    return {name: float(share) for name, share in rules.device_shares(bookings).items()}
 
 
 class UseMeter:
     """Adds up in memory and writes every 10 s; kill -9 loses at most those. For any thread.
 
-    A node's watch, once a second: `note` for each of `held_devices`, then `flush`.
+    A node's watch, once a second: `note` for each device of `look`, then `flush`.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._seen: dict[int, datetime] = {}
-        self._held: dict[tuple[int, datetime], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._seen: dict[str, tuple[datetime, float | None]] = {}
+        self._hours: dict[tuple[str, datetime], _Hour] = {}
         self._flushed_at: datetime | None = None
 
-    def note(self, replica_id: int, devices: float, busy_ratio: float, at: datetime) -> None:
-        """The replica held these devices since it was noted before, and worked for a part of it."""
+    def note(self, device: DeviceSeen, at: datetime) -> None:
+        """Since it was noted before, the device did what it does now."""
         with self._lock:
-            before = self._seen.get(replica_id)
-            self._seen[replica_id] = at
-            if before is None or not 0 < (at - before).total_seconds() <= GAP_SECONDS_MAX:
-                return
-            for hour, seconds in _by_hour(before, at):
-                held = self._held[replica_id, hour]
-                held[0] += seconds * devices
-                held[1] += seconds * devices * busy_ratio
+            before, joules = self._seen.get(device.uuid, (at, None))
+            self._seen[device.uuid] = (at, device.joules)
+            if not 0 <= (at - before).total_seconds() <= GAP_SECONDS_MAX:
+                before, joules = at, None
+            self._add(device, before, at)
+            if joules is not None and device.joules is not None and device.joules >= joules:
+                self._add_energy(device, before, at, round((device.joules - joules) * 1000))
 
-    def keep_only(self, replica_ids: Collection[int]) -> None:
-        """Forget replicas that gave their devices back."""
+    def keep_only(self, uuids: Collection[str]) -> None:
+        """Forget devices that are no longer there."""
         with self._lock:
-            self._seen = {name: self._seen[name] for name in self._seen if name in replica_ids}
+            self._seen = {name: self._seen[name] for name in self._seen if name in uuids}
 
     def flush(self, at: datetime, *, now: bool = False) -> None:
-        """Write what has added up. What cannot be written is kept for the next time."""
+        """Write what has added up, whole or not at all; then it is kept for the next time."""
         with self._lock:
             if self._flushed_at is None:
                 self._flushed_at = at
             if not now and (at - self._flushed_at).total_seconds() < FLUSH_SECONDS:
                 return
             self._flushed_at = at
-            for key in sorted(self._held):
-                add_use(*key, *self._held[key])
-                del self._held[key]
+            if self._hours:
+                _write(self._hours)
+                self._hours = {}
+
+    def _add(self, device: DeviceSeen, begin: datetime, end: datetime) -> None:
+        for hour, first, last in _by_hour(begin, end):
+            kept = self._hours.setdefault((device.uuid, hour), _Hour(device, first, last))
+            kept.device, kept.last_at = device, last
+            microseconds = (last - first) // MICROSECOND
+            parts = split(microseconds, device.holders, quarantined=device.out_of_order)
+            for key, part in parts.items():
+                if part:
+                    kept.lines[key] += part
+
+    def _add_energy(
+        self, device: DeviceSeen, begin: datetime, end: datetime, millijoules: int
+    ) -> None:
+        spans = {hour: (last - first) // MICROSECOND for hour, first, last in _by_hour(begin, end)}
+        for hour, part in whole_parts(millijoules, spans).items():
+            kept = self._hours[device.uuid, hour]
+            kept.millijoules += part
+            kept.energy_microseconds += spans[hour]
 
 
-def _by_hour(begin: datetime, end: datetime) -> list[tuple[datetime, float]]:
+def _write(hours: Mapping[tuple[str, datetime], _Hour]) -> None:
+    uses, rows = [], []
+    for (uuid, hour), kept in sorted(hours.items()):
+        one = kept.device
+        named = (uuid, hour, one.node, one.pool, one.name, one.kind)
+        rows.append(
+            (*named, kept.first_at, kept.last_at, kept.millijoules, kept.energy_microseconds)
+        )
+        lines = sorted((str(line), replica, part) for (line, replica), part in kept.lines.items())
+        uses += [(uuid, hour, *line) for line in lines]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.executemany(ADD_HOUR, rows)
+        cursor.executemany(ADD_USE, uses)
+
+
+def _by_hour(begin: datetime, end: datetime) -> list[tuple[datetime, datetime, datetime]]:
+    """(hour, from, until) of a span; one of no length is in its hour too."""
     parts = []
-    while begin < end:
-        hour = rules.hour_of(begin)
-        until = min(end, hour + rules.HOUR)
-        parts.append((hour, (until - begin).total_seconds()))
+    while True:
+        hour = hour_of(begin)
+        until = min(end, hour + HOUR)
+        parts.append((hour, begin, until))
+        if until >= end:
+            return parts
         begin = until
-    return parts
