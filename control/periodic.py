@@ -20,6 +20,7 @@ from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.metering import budgets, traces
 from control.metering.alerts import actions as alerts
 from control.metering.alerts import sending
+from control.metering.cost import hours as cost_hours
 from control.metering.drift import actions as drift
 from control.metering.drift import attempts
 from control.placement import actions as placement
@@ -41,6 +42,8 @@ END_LEASES = "weir.end_credit_leases"
 DRIFT = "weir.judge_drift"
 WATCH_BUDGETS = "weir.watch_budgets"
 SEND_ALERTS = "weir.send_alerts"
+MAKE_COST = "weir.make_hours_of_cost"
+MAKE_LATE_COST = "weir.make_late_hours_of_cost"
 
 # name -> (task, every so many seconds). A tick that comes late is worth nothing: it expires.
 CLOCK: dict[str, tuple[str, float]] = {
@@ -54,6 +57,8 @@ CLOCK: dict[str, tuple[str, float]] = {
     "alerts to tenants' URLs": (SEND_ALERTS, 5.0),
     "credit of hosts that are gone": (END_LEASES, 600.0),
     "books against engines' counters": (DRIFT, 600.0),  # each hour once, soon after it is stored
+    "hours of cost": (MAKE_COST, 60.0),
+    "hours of cost that changed late": (MAKE_LATE_COST, 1800.0),
 }
 EXPIRES_PERIODS = 2
 
@@ -151,6 +156,19 @@ def end_credit_leases() -> None:
 def judge_drift() -> None:
     with _database():
         drift.judge_hours(timezone.now())
+
+
+@shared_task(name=MAKE_COST)
+def make_hours_of_cost() -> None:
+    with _database():
+        cost_hours.refresh(timezone.now())
+
+
+@shared_task(name=MAKE_LATE_COST)
+def make_late_hours_of_cost() -> None:
+    """Of calls whose gateway was away for days."""
+    with _database():
+        cost_hours.refresh(timezone.now(), back=cost_hours.LATE_EVENTS)
 
 
 def put_on_the_clock(celery: Celery) -> None:

@@ -74,16 +74,16 @@ def look(
         sizes[device, replica, state] += memory.upper - memory.lower
     for (device, replica, state), size in sorted(sizes.items()):
         holders[device].append(Holder(replica, ReplicaState(state), size, busy_ratio(replica)))
-    devices = list(Device.objects.filter(node=node, uuid__in=list(joules)))
+    found = Device.objects.filter(node=node, uuid__in=list(joules)).select_related("node")
+    devices = list(found.order_by("index", "uuid"))
     sliced = {device.parent_uuid for device in devices}
-    pool = Node.objects.filter(pk=node.pk).values_list("pool", flat=True).first() or node.pool
     return [
         DeviceSeen(
             uuid=device.uuid,
             name=device.name,
             kind=device.kind,
             node=node.name,
-            pool=pool,
+            pool=device.node.pool,
             out_of_order=bool(device.quarantined_at or device.lost or device.error),
             joules=joules[device.uuid],
             holders=tuple(holders[device.pk]),

@@ -97,7 +97,6 @@ class CostHour(models.Model):
     hour = models.DateTimeField()
     pool = models.CharField(max_length=63, blank=True, help_text="Empty: not on our devices")
     line = models.CharField(max_length=12)
-    replica_id = models.BigIntegerField(default=0)
     deployment = models.ForeignKey(Deployment, models.CASCADE, null=True, related_name="+")
     version = models.ForeignKey(Version, models.CASCADE, null=True, related_name="+")
     tenant = models.ForeignKey(Tenant, models.CASCADE, null=True, related_name="+")
@@ -133,6 +132,8 @@ class CostHourMade(models.Model):
 
     hour = models.DateTimeField(primary_key=True)
     calls = models.BigIntegerField()
+    tokens = models.BigIntegerField(default=0)
+    charged_pico = models.DecimalField(**PICO)
     device_microseconds = models.BigIntegerField()
     made_at = models.DateTimeField()
 

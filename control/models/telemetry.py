@@ -25,7 +25,7 @@ class Point(models.Model):
 
 
 class ReplicaUse(models.Model):
-    """Device time of one replica in one hour; what a token costs is divided out of it."""
+    """Device time as the release before wrote it; carried over into DeviceUse, and gone next."""
 
     replica = models.ForeignKey(Replica, models.PROTECT, related_name="use")
     hour = models.DateTimeField()

@@ -9,12 +9,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from control.metering.actions import save_cost_rate
+from control.metering.cost import hours
+from control.metering.cost.rules import hour_of
 from control.metering.prices.actions import save_price
 from control.metering.prices.wanted import price_wanted
 from control.metering.rules import cost_rate_wanted
-from control.metering.usage_time import add_use
 from control.models import Key, Replica, UsageEvent
 from tests.console.conftest import AT, BY
+from tests.metering.device_time import seen
 
 DAY = f"since={AT:%Y-%m-%d}&until={AT:%Y-%m-%d}"
 
@@ -56,10 +58,12 @@ def used(fleet):
     a_call(2, at=AT - timedelta(days=1))
     a_call(3, tenant="tenant-2")
     replica = Replica.objects.filter(state="ready").first()
-    add_use(replica.pk, AT, 3600, 900)
     model = replica.version.model.name
     save_price(price_wanted(model, "USD", {"input": "0.10", "output": "0.40"}), **BY)
     save_cost_rate(cost_rate_wanted("*", "USD", {"hardware_per_hour": "2.00"}), **BY)
+    lines = {("busy", replica.pk): 900, ("idle", replica.pk): 2700}
+    seen("GPU-1", AT, lines)
+    hours.make(hour_of(AT), AT)
 
 
 def test_costs_stand_beside_utilisation_idle_cost_and_formula(console, used):

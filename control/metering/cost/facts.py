@@ -1,24 +1,22 @@
-"""What versions cost: their device time at its rate, over the tokens they served."""
+"""What tokens cost, by whatever it is asked for: figures rounded for people, reasons beside."""
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from django.db.models import Sum
+from control.metering.cost import figures, measured, parts, rules
+from control.metering.cost import weights as weights_of
+from control.metering.cost.figures import NO_DEVICES, Figure
+from control.metering.cost.lines import TITLES, Line, percents
+from control.metering.cost.rules import NoTokens, PerMillion, Volume, Weights
+from control.models import Version
 
-from control.metering.cost import parts as costs_of
-from control.metering.cost import rules
-from control.metering.cost.parts import RateFacts
-from control.metering.cost.rules import NoTokens, PerMillion, Spent, Volume, Weights
-from control.metering.rules import PICO
-from control.models import CostRate, Replica, ReplicaUse, Reservation, UsageEvent, Version
-
+__all__ = ["NO_DEVICES"]
 PLACES = 6
+MILLION_MICROSECONDS = 10**6
 WANTED_USE = Fraction(70, 100)  # of a pool that is well used
-NO_DEVICES = "no device of ours was held for it in this time"
 
 
 @dataclass(frozen=True)
@@ -57,41 +55,44 @@ class VersionCost:
 
 
 @dataclass(frozen=True)
-class _Use:
-    """One replica's device time in one hour, and the names of its devices."""
+class LineCost:
+    """One line of the device time: what it was, and what it cost."""
 
-    version_id: int
-    hour: datetime
-    device_seconds: Fraction
-    busy_seconds: Fraction
-    devices: tuple[str, ...]
+    line: str
+    title: str
+    device_seconds: float
+    percent: Decimal  # those of all lines sum to 100.00
+    cost: Decimal | None
 
 
 @dataclass(frozen=True)
-class _Priced:
-    """Device time with its cost, or why it has none."""
+class GroupCost:
+    """The cost of a group of calls and lines, its parts, and what it comes to for a token."""
 
-    spent: Spent
+    group: tuple
+    calls: int
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    device_seconds: float
+    busy_seconds: float
+    utilisation_ratio: float | None
+    idle_ratio: float | None  # of the cost, what no call was running for
+    allocated_ratio: float | None
     currency: str
+    hardware: Decimal | None
+    power: Decimal | None
+    engineering: Decimal | None
+    spread: Decimal | None  # taken over from lines that nobody used; negative: given away
+    cost: Decimal | None
+    idle_cost: Decimal | None
+    per_million: ClassCost | None
     reason: str
-
-
-def cost_per_million(version_id: int | None, since: datetime, until: datetime) -> list[VersionCost]:
-    """Of one version or of all that had device time or calls, by whole hours, oldest model first.
-
-    Device time is kept by the hour, so `since` counts from the full hour before it.
-    """
-    since = rules.hour_of(since)
-    uses = _uses(version_id, since, until)
-    volumes = _volumes(version_id, since, until)
-    rates = _rates()
-    wanted = sorted({use.version_id for use in uses} | set(volumes))
-    versions = Version.objects.select_related("model").in_bulk(wanted)
-    found = []
-    for name in wanted:
-        priced = _priced([use for use in uses if use.version_id == name], rates)
-        found.append(_cost(versions[name], (since, until), priced, volumes[name]))
-    return sorted(found, key=lambda cost: (cost.model, cost.version))
+    revenue: Decimal | None
+    margin_ratio: float | None
+    power_assumed: bool  # a card of it draws what we assume
+    lines: tuple[LineCost, ...]
+    formula: str
 
 
 @dataclass(frozen=True)
@@ -113,172 +114,156 @@ class ModelCost:
     reason: str  # why a figure is missing, or empty
 
 
+def cost_per_million(version_id: int | None, since: datetime, until: datetime) -> list[VersionCost]:
+    """Of one version or of all that had device time or calls, by model and version."""
+    since = rules.hour_of(since)
+    only = {"version_id": version_id} if version_id else {"version__isnull": False}
+    found = figures.figures(["model", "version"], since, until, **only)
+    ids = {
+        (model, name): pk
+        for pk, model, name in Version.objects.values_list("pk", "model__name", "name")
+    }
+    unrated = _unrated(found, since, until)
+    return [
+        _version(figure, ids[figure.group], (since, until), unrated)
+        for figure in sorted(found, key=lambda figure: figure.group)
+    ]
+
+
+def costs(
+    group_by: Sequence[str], since: datetime, until: datetime, **only: object
+) -> list[GroupCost]:
+    """By pool, model, version, deployment, tenant, project, day, hour: in their order."""
+    found = figures.figures(group_by, since, until, **only)
+    unrated = _unrated(found, since, until)
+    return [_group(figure, unrated) for figure in found]
+
+
 def cost_of_model(
     model: str, since: datetime, until: datetime, wanted_use: Fraction = WANTED_USE
 ) -> ModelCost:
     """Over all versions of a model, by whole hours, in the currency of its devices' rates."""
     since = rules.hour_of(since)
-    ids = set(Version.objects.filter(model__name=model).values_list("pk", flat=True))
-    priced = _priced([one for one in _uses(None, since, until) if one.version_id in ids], _rates())
-    volumes = _volumes(None, since, until)
-    tokens = [volumes[name].tokens for name in ids & set(volumes)]
-    volume = sum(tokens, Volume(0, 0, 0))
-    spent, reason, found = priced.spent, priced.reason, [None, None]
+    found = figures.figures(["model"], since, until, version__model__name=model)
+    weights = weights_of.in_force(until)
+    figure = found[0] if found else Figure((model,), weights=weights)
+    reason, per_class = figure.reason(_unrated(found, since, until)), [None, None]
     if not reason:
-        wanted = rules.at_use(spent.cost, spent.utilisation_ratio, wanted_use)
-        for place, cost in enumerate((spent.cost, wanted)):
-            match cost if cost is None else rules.cost_per_million(cost, volume):
+        wanted = rules.at_use(figure.cost, figure.utilisation, wanted_use)
+        for place, cost in enumerate((figure.cost, wanted)):
+            match cost if cost is None else figure.per_million(cost):
                 case NoTokens() as none:
                     reason = none.reason
                 case PerMillion() as price:
-                    found[place] = price
+                    per_class[place] = price
+    of_all = figure.weighed[-1][1] if figure.weighed else rules.WEIGHTS
     return ModelCost(
         model=model,
-        currency=priced.currency,
+        currency=figure.currency,
         since=since,
         until=until,
-        cost=spent.cost,
-        volume=volume,
-        utilisation_ratio=spent.utilisation_ratio,
-        weights=rules.WEIGHTS,
-        practised=found[0],
-        at_wanted_use=found[1],
+        cost=figure.cost,
+        volume=figure.volume,
+        utilisation_ratio=figure.utilisation,
+        weights=of_all,
+        practised=per_class[0],
+        at_wanted_use=per_class[1],
         wanted_use=wanted_use,
-        formula=rules.formula(),
+        formula=rules.formula(of_all),
         reason=reason,
     )
 
 
-def _cost(
-    version: Version, times: tuple[datetime, datetime], priced: _Priced, volume: "_Volume"
+def _version(
+    figure: Figure, version_id: int, times: tuple[datetime, datetime], unrated: list[str]
 ) -> VersionCost:
-    spent, reason = priced.spent, priced.reason
-    per_million, margin, revenue = None, None, None
-    if not reason:
-        revenue = volume.revenue.get(priced.currency, Fraction(0))
-        margin = rules.margin_ratio(revenue, spent.cost)
-        match rules.cost_per_million(spent.cost, volume.tokens):
-            case PerMillion() as price:
-                costs = (price.input, price.cached_input, price.output)
-                per_million = ClassCost(*(rules.round_half_up(cost, PLACES) for cost in costs))
-            case NoTokens() as none:
-                reason = none.reason
-    utilisation = spent.utilisation_ratio
+    group = _group(figure, unrated)
     return VersionCost(
-        model=version.model.name,
-        version=version.name,
-        version_id=version.pk,
+        model=figure.group[0],
+        version=figure.group[1],
+        version_id=version_id,
         since=times[0],
         until=times[1],
-        calls=volume.calls,
-        input_tokens=volume.tokens.input_tokens,
-        cached_input_tokens=volume.tokens.cached_input_tokens,
-        output_tokens=volume.tokens.output_tokens,
-        device_seconds=float(spent.device_seconds),
-        busy_seconds=float(spent.busy_seconds),
-        utilisation_ratio=None if utilisation is None else float(utilisation),
-        currency=priced.currency,
-        cost=None if priced.reason else rules.round_half_up(spent.cost, PLACES),
-        idle_cost=None if priced.reason else rules.round_half_up(spent.idle_cost, PLACES),
-        per_million=per_million,
-        reason=reason,
-        revenue=None if revenue is None else rules.round_half_up(revenue, PLACES),
-        margin_ratio=None if margin is None else float(margin),
-        formula=rules.formula(),
+        **{
+            name: getattr(group, name)
+            for name in VersionCost.__dataclass_fields__
+            if name not in ("model", "version", "version_id", "since", "until")
+        },
     )
 
 
-def _priced(uses: list[_Use], rates: list[RateFacts]) -> _Priced:
-    """Each device's share of the time at its own rate; rates change from hour to hour."""
-    parts, reasons, currencies = [], [], set()
-    for use in uses:
-        for device in use.devices or ("",):
-            share = Fraction(1, len(use.devices) or 1)
-            # As of the hour's end: a rate named within the hour holds for all of it.
-            rate = costs_of.rate_in_force(rates, device, use.hour + rules.HOUR)
-            if rate is None:
-                reasons.append(f"no cost rate fits the device {device!r}: add one to service.yaml")
-            else:
-                currencies.add(rate.currency)
-            per_hour = costs_of.cost_per_device_hour(rate).parts.whole if rate else Fraction(0)
-            parts.append(
-                rules.spent(use.device_seconds * share, use.busy_seconds * share, per_hour)
-            )
-    if len(currencies) > 1:
-        reasons.append(f"its cost rates are in {' and '.join(sorted(currencies))}")
-    reason = NO_DEVICES if not uses else next(iter(reasons), "")
-    return _Priced(rules.total(parts), min(currencies, default=""), reason)
+def _group(figure: Figure, unrated: list[str]) -> GroupCost:
+    why = figure.reason(unrated)
+    reason, per_million = why, None
+    if not reason:
+        match figure.per_million():
+            case PerMillion() as price:
+                values = (price.input, price.cached_input, price.output)
+                per_million = ClassCost(*map(_money, values))
+            case NoTokens() as none:
+                reason = none.reason
+    volume = figure.volume
+    known = not why
+    return GroupCost(
+        group=figure.group,
+        calls=figure.calls,
+        input_tokens=volume.input_tokens,
+        cached_input_tokens=volume.cached_input_tokens,
+        output_tokens=volume.output_tokens,
+        device_seconds=figure.microseconds / MILLION_MICROSECONDS,
+        busy_seconds=figure.busy / MILLION_MICROSECONDS,
+        utilisation_ratio=_ratio(figure.utilisation),
+        idle_ratio=_ratio(figure.unused_cost / figure.cost if figure.cost else None),
+        allocated_ratio=_ratio(
+            Fraction(figure.allocated, figure.microseconds) if figure.microseconds else None
+        ),
+        currency=figure.currency,
+        hardware=_money(figure.parts.hardware) if known else None,
+        power=_money(figure.parts.power) if known else None,
+        engineering=_money(figure.parts.engineering) if known else None,
+        spread=_money(figure.spread) if known else None,
+        cost=_money(figure.cost) if known else None,
+        idle_cost=_money(figure.unused_cost) if known else None,
+        per_million=per_million,
+        reason=reason,
+        revenue=_money(figure.revenue[figure.currency]) if known else None,
+        margin_ratio=_ratio(figure.margin) if known else None,
+        power_assumed=bool(figure.assumed),
+        lines=_lines(figure, known),
+        formula=rules.formula(figure.weighed[-1][1] if figure.weighed else rules.WEIGHTS),
+    )
 
 
-def _uses(version_id: int | None, since: datetime, until: datetime) -> list[_Use]:
-    rows = list(ReplicaUse.objects.filter(hour__gte=since, hour__lt=until).values())
-    replicas = Replica.objects.filter(pk__in={row["replica_id"] for row in rows})
-    versions = {
-        name: launched or wanted
-        for name, launched, wanted in replicas.values_list(
-            "pk", "version_id", "deployment__version_id"
+def _lines(figure: Figure, known: bool) -> tuple[LineCost, ...]:
+    shown = percents(figure.lines)
+    return tuple(
+        LineCost(
+            line=str(line),
+            title=TITLES[line],
+            device_seconds=figure.lines[line] / MILLION_MICROSECONDS,
+            percent=shown[line],
+            cost=_money(figure.line_costs[line]) if known else None,
         )
-    }
-    devices = _devices(versions)
+        for line in Line
+        if figure.lines[line]
+    )
+
+
+def _unrated(found: Sequence[Figure], since: datetime, until: datetime) -> list[str]:
+    """Names of devices that no rate fits; asked for only where one is missing."""
+    if not any(figure.unrated for figure in found):
+        return []
+    known = measured.rates()
     return [
-        _Use(
-            versions[row["replica_id"]],
-            row["hour"],
-            _seconds(row["device_seconds"]),
-            _seconds(row["busy_seconds"]),
-            devices.get(row["replica_id"], ()),
-        )
-        for row in rows
-        if version_id in (None, versions[row["replica_id"]])
+        name
+        for name in figures.device_names(since, until)
+        if parts.rate_in_force(known, name, until) is None
     ]
 
 
-def _seconds(value: float) -> Fraction:
-    """Whole milliseconds: no float comes near money."""
-    return Fraction(round(value * 1000), 1000)
+def _money(value: Fraction) -> Decimal:
+    return rules.round_half_up(value, PLACES)
 
 
-def _devices(replica_ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    found: dict[int, set[tuple[int, str]]] = defaultdict(set)
-    rows = Reservation.objects.filter(replica_id__in=list(replica_ids))
-    for replica_id, device_id, name in rows.values_list("replica_id", "device_id", "device__name"):
-        found[replica_id].add((device_id, name))
-    return {
-        replica_id: tuple(name for _, name in sorted(devices))
-        for replica_id, devices in found.items()
-    }
-
-
-def _rates() -> list[RateFacts]:
-    return [RateFacts(**row) for row in CostRate.objects.values()]
-
-
-@dataclass
-class _Volume:
-    calls: int = 0
-    tokens: Volume = Volume(0, 0, 0)
-    revenue: dict[str, Fraction] | None = None
-
-
-def _volumes(version_id: int | None, since: datetime, until: datetime) -> dict[int, _Volume]:
-    rows = UsageEvent.objects.filter(started_at__gte=since, started_at__lt=until)
-    rows = rows.filter(version=version_id) if version_id else rows.exclude(version=None)
-    sums = rows.values("version_id", "currency").annotate(
-        amount=Sum("amount_pico"),
-        fresh=Sum("input_tokens"),
-        cached=Sum("cached_input_tokens"),
-        output=Sum("output_tokens"),
-        calls=Sum(1),
-    )
-    found: dict[int, _Volume] = defaultdict(lambda: _Volume(revenue={}))
-    for row in sums.order_by("version_id", "currency"):
-        volume = found[row["version_id"]]
-        volume.calls += row["calls"]
-        volume.tokens = Volume(
-            volume.tokens.input_tokens + int(row["fresh"]),
-            volume.tokens.cached_input_tokens + int(row["cached"]),
-            volume.tokens.output_tokens + int(row["output"]),
-        )
-        if row["currency"]:
-            volume.revenue[row["currency"]] = Fraction(int(row["amount"]), PICO)
-    return found
+def _ratio(value: Fraction | None) -> float | None:
+    return None if value is None else float(value)

@@ -1,7 +1,6 @@
 """What tokens cost: device time over tokens; exact fractions; parts sum to the whole."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, localcontext
@@ -64,24 +63,6 @@ class NoTokens:
 
 
 @dataclass(frozen=True)
-class Spent:
-    """Device time and its cost, split into the part with a running call and the idle part."""
-
-    device_seconds: Fraction
-    busy_seconds: Fraction
-    cost: Fraction
-    idle_cost: Fraction
-
-    @property
-    def busy_cost(self) -> Fraction:
-        return self.cost - self.idle_cost
-
-    @property
-    def utilisation_ratio(self) -> Fraction | None:
-        return self.busy_seconds / self.device_seconds if self.device_seconds else None
-
-
-@dataclass(frozen=True)
 class Possible:
     """A claimed price of output follows with this weight of an output token."""
 
@@ -101,39 +82,6 @@ def hour_of(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def device_shares(bookings: Iterable[tuple[int, int, int]]) -> dict[int, Fraction]:
-    """(replica, device, bytes) → how many devices each replica answers for.
-
-    A device's whole time is split among those that hold its memory, by bytes: what is left
-    unbooked on it serves nobody else, and the shares of a device in use sum to one exactly.
-    """
-    bookings = list(bookings)
-    booked: dict[int, int] = defaultdict(int)
-    for _, device, size in bookings:
-        booked[device] += size
-    shares: dict[int, Fraction] = defaultdict(Fraction)
-    for replica, device, size in bookings:
-        shares[replica] += Fraction(size, booked[device])
-    return dict(shares)
-
-
-def spent(device_seconds: Fraction, busy_seconds: Fraction, per_hour: Fraction) -> Spent:
-    """A device is paid for whether it works or not; what it did not work is the idle cost."""
-    busy = min(max(busy_seconds, Fraction(0)), device_seconds)
-    idle_cost = (device_seconds - busy) / HOUR_SECONDS * per_hour
-    return Spent(device_seconds, busy, device_seconds / HOUR_SECONDS * per_hour, idle_cost)
-
-
-def total(parts: Iterable[Spent]) -> Spent:
-    parts = list(parts)
-    return Spent(
-        sum((part.device_seconds for part in parts), Fraction(0)),
-        sum((part.busy_seconds for part in parts), Fraction(0)),
-        sum((part.cost for part in parts), Fraction(0)),
-        sum((part.idle_cost for part in parts), Fraction(0)),
-    )
-
-
 def cost_per_million(
     cost: Fraction, volume: Volume, weights: Weights = WEIGHTS
 ) -> PerMillion | NoTokens:
@@ -146,6 +94,34 @@ def cost_per_million(
         return NoTokens("no tokens were served in this time")
     unit = cost / weighted * MILLION
     return PerMillion(unit, unit * weights.cached_input, unit * weights.output)
+
+
+def cost_per_million_of(
+    cost: Fraction, served: Sequence[tuple[Volume, Weights]]
+) -> PerMillion | NoTokens:
+    """Of tokens of versions with weights of their own, each class at the mean of its tokens.
+
+    With one version it is `cost_per_million`; the classes sum to the whole cost here too.
+    """
+    weighted = sum((volume.weighted(weights) for volume, weights in served), Fraction(0))
+    if not weighted:
+        return NoTokens("no tokens were served in this time")
+    unit = cost / weighted * MILLION
+    last = served[-1][1]
+    cached = [(volume.cached_input_tokens, weights.cached_input) for volume, weights in served]
+    output = [(volume.output_tokens, weights.output) for volume, weights in served]
+    return PerMillion(
+        unit,
+        unit * _mean(cached, last.cached_input),
+        unit * _mean(output, last.output),
+    )
+
+
+def _mean(weighted: Sequence[tuple[int, Fraction]], otherwise: Fraction) -> Fraction:
+    count = sum(tokens for tokens, _ in weighted)
+    if not count:
+        return otherwise
+    return sum((tokens * weight for tokens, weight in weighted), Fraction(0)) / count
 
 
 def at_use(cost: Fraction, practised: Fraction | None, wanted: Fraction) -> Fraction | None:
@@ -180,14 +156,6 @@ def formula(weights: Weights = WEIGHTS) -> str:
     )
 
 
-def allocate(cost: Fraction, shares: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    """Split a cost by shares of use; the parts sum to the whole exactly."""
-    whole = sum(shares.values(), Fraction(0))
-    if not whole:
-        return {}
-    return {name: cost * share / whole for name, share in shares.items()}
-
-
 def rounded(parts: Mapping[str, Fraction], places: int = 2) -> dict[str, Decimal]:
     """Round so that the rounded parts still sum to the rounded whole.
 
@@ -199,11 +167,6 @@ def rounded(parts: Mapping[str, Fraction], places: int = 2) -> dict[str, Decimal
         largest = max(parts, key=lambda name: (abs(parts[name]), name))
         result[largest] += whole - sum(result.values())
     return result
-
-
-def margin_ratio(revenue: Fraction, cost: Fraction) -> Fraction | None:
-    """Of what was charged, the part that is left after cost."""
-    return (revenue - cost) / revenue if revenue else None
 
 
 def check_claim(

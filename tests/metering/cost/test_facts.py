@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
+from control.metering.cost import hours
 from control.metering.cost.facts import NO_DEVICES, cost_of_model, cost_per_million
 from control.metering.ingest import ship
 from control.metering.spool import SpoolWriter
-from control.metering.usage_time import add_use
 from control.models import (
     CostRate,
     Deployment,
@@ -19,6 +19,7 @@ from control.models import (
     Reservation,
 )
 from tests.metering.conftest import AT
+from tests.metering.device_time import served
 
 HOUR = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LATER = HOUR + timedelta(hours=2)
@@ -65,14 +66,15 @@ def serve(house, directory, **changes) -> None:
 
 def test_cost_is_device_time_at_its_rate_over_weighted_tokens(house, replica, tmp_path):
     a_rate("*", "2.50")
-    add_use(replica.pk, HOUR, 7200.0, 1800.0)
     serve(
         house,
         tmp_path,
+        replica_id=replica.pk,
         input_tokens=2_000_000,
         cached_input_tokens=1_000_000,
         output_tokens=500_000,
     )
+    served(replica, HOUR, 3600, 900)
     [cost] = cost_per_million(None, HOUR, LATER)
     assert (cost.model, cost.version, cost.calls, cost.currency) == ("gemma", "v1", 1, "USD")
     assert cost.cost == Decimal("6.026800")  # two device hours at 3.0134
@@ -92,8 +94,9 @@ def test_cost_is_device_time_at_its_rate_over_weighted_tokens(house, replica, tm
 
 def test_a_model_costs_less_a_token_were_its_devices_used_more(house, replica, tmp_path):
     a_rate("*", "2.50")
-    add_use(replica.pk, HOUR, 7200.0, 1800.0)
-    serve(house, tmp_path, input_tokens=1_000_000, cached_input_tokens=0, output_tokens=250_000)
+    tokens = {"input_tokens": 1_000_000, "cached_input_tokens": 0, "output_tokens": 250_000}
+    serve(house, tmp_path, replica_id=replica.pk, **tokens)
+    served(replica, HOUR, 3600, 900)
     cost = cost_of_model("gemma", HOUR, LATER)
     assert (cost.currency, cost.utilisation_ratio, cost.reason) == ("USD", Fraction(1, 4), "")
     assert cost.practised.output == Fraction("6.0268") / 2 * 4
@@ -104,7 +107,7 @@ def test_a_model_costs_less_a_token_were_its_devices_used_more(house, replica, t
 
 def test_device_time_without_tokens_is_all_idle_cost_and_says_so(replica):
     a_rate("*", "2.50")
-    add_use(replica.pk, HOUR, 3600.0, 0.0)
+    served(replica, HOUR, 1800, 0)
     [cost] = cost_per_million(replica.version_id, HOUR, LATER)
     assert (cost.idle_cost, cost.cost) == (Decimal("3.013400"), Decimal("3.013400"))
     assert (cost.per_million, cost.utilisation_ratio) == (None, 0.0)
@@ -113,8 +116,8 @@ def test_device_time_without_tokens_is_all_idle_cost_and_says_so(replica):
 
 def test_without_a_rate_the_cost_is_unknown_not_zero(house, replica, tmp_path):
     a_rate("NVIDIA A100*", "2.50")
-    add_use(replica.pk, HOUR, 3600.0, 0.0)
-    serve(house, tmp_path)
+    serve(house, tmp_path, replica_id=replica.pk)
+    served(replica, HOUR, 1800, 0)
     [cost] = cost_per_million(None, HOUR, LATER)
     assert (cost.cost, cost.idle_cost, cost.per_million) == (None, None, None)
     assert "no cost rate fits the device 'NVIDIA H200'" in cost.reason
@@ -122,6 +125,7 @@ def test_without_a_rate_the_cost_is_unknown_not_zero(house, replica, tmp_path):
 
 def test_a_version_on_no_device_of_ours_has_calls_and_no_cost(house, tmp_path):
     serve(house, tmp_path)
+    hours.make(HOUR, AT)
     [cost] = cost_per_million(None, HOUR, LATER)
     assert (cost.calls, cost.reason, cost.cost) == (1, NO_DEVICES, None)
 
@@ -129,8 +133,8 @@ def test_a_version_on_no_device_of_ours_has_calls_and_no_cost(house, tmp_path):
 def test_a_new_rate_holds_from_its_hour_on(replica):
     a_rate("*", "2.50")
     a_rate("*", "5.00", valid_from=HOUR + timedelta(hours=1, minutes=10))
-    for hours in range(2):
-        add_use(replica.pk, HOUR + timedelta(hours=hours), 3600.0, 0.0)
+    for number in range(2):
+        served(replica, HOUR + timedelta(hours=number), 1800, 0)
     [cost] = cost_per_million(None, HOUR + timedelta(minutes=20), LATER)
     assert cost.cost == Decimal("8.526800")  # 3.0134 + 5.5134
 
@@ -138,8 +142,8 @@ def test_a_new_rate_holds_from_its_hour_on(replica):
 def test_rates_in_two_currencies_are_not_added_up(replica):
     a_rate("*", "2.50")
     a_rate("NVIDIA*", "9.00", currency="CNY", valid_from=HOUR + timedelta(hours=1, minutes=1))
-    for hours in range(2):
-        add_use(replica.pk, HOUR + timedelta(hours=hours), 3600.0, 0.0)
+    for number in range(2):
+        served(replica, HOUR + timedelta(hours=number), 1800, 0)
     [cost] = cost_per_million(None, HOUR, LATER)
     assert cost.reason == "its cost rates are in CNY and USD"
 
@@ -148,7 +152,7 @@ def test_the_number_of_queries_does_not_grow_with_what_was_used(
     replica, django_assert_max_num_queries
 ):
     assert cost_per_million(None, HOUR - timedelta(days=2), HOUR - timedelta(days=1)) == []
-    for hours in range(20):
-        add_use(replica.pk, HOUR - timedelta(hours=hours), 3600.0, 0.0)
+    for number in range(20):
+        served(replica, HOUR - timedelta(hours=number), 1800, 0)
     with django_assert_max_num_queries(6):
         cost_per_million(None, HOUR - timedelta(days=1), LATER)

@@ -14,24 +14,19 @@ from control.metering.cost.rules import (
     Possible,
     Volume,
     Weights,
-    allocate,
     at_use,
     capacity_per_million,
     check_claim,
     cost_per_million,
-    device_shares,
+    cost_per_million_of,
     formula,
-    margin_ratio,
     round_half_up,
     rounded,
-    spent,
-    total,
 )
 
 MONTH = Fraction(50_000)  # eight A100, all-in
 VOLUME = Volume(300_000_000, 0, 90_000_000)  # 10 M in and 3 M out a day, 30 days
 HALF_CACHED = Volume(300_000_000, 150_000_000, 90_000_000)
-DEVICE_HOURS = 8 * 24 * 30
 
 
 def cents(value: Fraction) -> str:
@@ -105,42 +100,11 @@ def test_a_claim_above_everything_is_refused_too():
     assert isinstance(check_claim(MONTH, VOLUME, Fraction(600)), Impossible)
 
 
-def test_tenants_of_a_day_sum_to_the_pools_cost():
-    day = MONTH / 30
-    hours = {"A": Fraction(16), "B": Fraction(22), "C": Fraction(2)}
-    use = spent(Fraction(192 * 3600), sum(hours.values()) * 3600, day / 192)
-    assert cents(use.utilisation_ratio * 100) == "20.83"
-    assert cents(use.cost) == "1666.67"
-    direct = allocate(use.busy_cost, hours)
-    idle = allocate(use.idle_cost, hours)
-    assert {name: cents(part) for name, part in direct.items()} == {
-        "A": "138.89",
-        "B": "190.97",
-        "C": "17.36",
-    }
-    assert {name: cents(part) for name, part in idle.items()} == {
-        "A": "527.78",
-        "B": "725.69",
-        "C": "65.97",
-    }
-    assert cents(use.idle_cost) == "1319.44"
-    whole = rounded({name: direct[name] + idle[name] for name in hours})
-    assert whole == {"A": Decimal("666.67"), "B": Decimal("916.67"), "C": Decimal("83.33")}
-    assert sum(whole.values()) == Decimal("1666.67")
-
-
 def test_no_tokens_is_a_reason_not_a_division_by_zero():
     assert cost_per_million(MONTH, Volume(0, 0, 0)) == NoTokens(
         "no tokens were served in this time"
     )
-    assert spent(Fraction(0), Fraction(0), Fraction(3)).utilisation_ratio is None
-    assert allocate(MONTH, {}) == {}
     assert rounded({}) == {}
-
-
-def test_a_device_is_never_busier_than_it_is_there():
-    use = spent(Fraction(3600), Fraction(3700), Fraction(2))
-    assert (use.busy_seconds, use.idle_cost, use.utilisation_ratio) == (3600, 0, 1)
 
 
 def test_use_changes_the_cost_of_the_same_work_in_proportion():
@@ -170,11 +134,6 @@ def test_the_formula_names_its_weights():
     assert "4 x output" in formula()
 
 
-def test_margin_is_of_what_was_charged():
-    assert margin_ratio(Fraction(4), Fraction(1)) == Fraction(3, 4)
-    assert margin_ratio(Fraction(0), Fraction(1)) is None
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -190,7 +149,6 @@ def test_rounding_is_half_up_away_from_zero(value, text):
 
 
 tokens = st.integers(0, 10**12)
-seconds = st.fractions(0, 10**7)
 
 
 @given(cost=st.fractions(0, 10**9), fresh=tokens, cached=tokens, output=tokens)
@@ -204,26 +162,41 @@ def test_classes_sum_to_the_whole_cost_exactly(cost, fresh, cached, output):
             assert not fresh + cached + output
 
 
-@given(st.lists(st.tuples(seconds, seconds, st.fractions(0, 100)), max_size=5))
-def test_busy_and_idle_sum_to_the_whole_over_any_devices(uses):
-    whole = total(spent(*use) for use in uses)
-    assert whole.busy_cost + whole.idle_cost == whole.cost
-    assert whole.busy_seconds <= whole.device_seconds
+@given(st.dictionaries(st.text(max_size=3), st.fractions(0, 10**6), max_size=6))
+def test_rounded_parts_sum_to_the_rounded_whole(parts):
+    assert sum(rounded(parts).values()) == round_half_up(sum(parts.values(), Fraction(0)), 2)
 
 
 @given(
     cost=st.fractions(0, 10**9),
-    shares=st.dictionaries(st.text(max_size=3), st.fractions(0, 10**6), max_size=6),
+    served=st.lists(
+        st.tuples(
+            st.builds(
+                lambda fresh, cached, out: Volume(fresh + cached, cached, out),
+                tokens,
+                tokens,
+                tokens,
+            ),
+            st.builds(Weights, st.fractions(0, 1), st.fractions(1, 9)),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
 )
-def test_allocated_and_rounded_parts_sum_to_the_whole(cost, shares):
-    parts = allocate(cost, shares)
-    if parts:
-        assert sum(parts.values()) == cost
-        assert sum(rounded(parts).values()) == round_half_up(cost, 2)
+def test_versions_with_weights_of_their_own_sum_to_the_whole_cost_too(cost, served):
+    volume = sum((volume for volume, _ in served), Volume(0, 0, 0))
+    match cost_per_million_of(cost, served):
+        case PerMillion() as price:
+            uncached = volume.input_tokens - volume.cached_input_tokens
+            again = (
+                price.input * uncached
+                + price.cached_input * volume.cached_input_tokens
+                + price.output * volume.output_tokens
+            )
+            assert again / 10**6 == cost
+        case NoTokens():
+            assert not any(volume.weighted(weights) for volume, weights in served)
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 10**12)), max_size=12)
-)
-def test_shares_of_devices_in_use_sum_to_the_devices(bookings):
-    assert sum(device_shares(bookings).values()) == len({device for _, device, _ in bookings})
+def test_one_version_costs_as_it_does_alone():
+    assert cost_per_million_of(MONTH, [(VOLUME, Weights())]) == cost_per_million(MONTH, VOLUME)
