@@ -1,17 +1,29 @@
 """Nodes, devices and who holds their memory, read in a handful of queries."""
 
 from collections import defaultdict
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from django.db.models import Q
 
-from control.models import Device, Node, Project, Replica, Reservation
+from control.models import Device, Node, NodeWeights, Project, Replica, Reservation, Version
 from control.placement import overrides
 from control.placement.world import DeviceFacts, Holder, NodeFacts, ProjectQuota, Range
-from control.states import REPLICA_FINAL, REPLICA_LIVE, NodeState, ReplicaState, ReservationState
+from control.states import (
+    REPLICA_FINAL,
+    REPLICA_LIVE,
+    DeploymentState,
+    FilesState,
+    NodeState,
+    ReplicaState,
+    ReservationState,
+)
+from engines.sources import key_of
+from engines.spec import BadSpec
 
 READING_SECONDS_MAX = 15  # an older reading of a device says nothing about now
 NVLINK = "nvlink"
+KEY_CHARACTERS_MAX = 200  # of the name of a folder of weights, as nodes tell it
 _ENDS = {*REPLICA_FINAL, ReplicaState.DRAINING}
 _WITH_WEIGHTS = (
     ReplicaState.STARTING,
@@ -20,7 +32,6 @@ _WITH_WEIGHTS = (
     ReplicaState.READY,
     ReplicaState.UNHEALTHY,
     ReplicaState.DRAINING,
-    ReplicaState.STOPPED,
 )
 _HOLDER = (
     *("device_id", "memory", "replica_id", "replica__generation", "replica__state"),
@@ -35,10 +46,7 @@ def nodes(at: datetime) -> list[NodeFacts]:
     by_node = defaultdict(list)
     for row in Device.objects.order_by("index", "uuid"):
         by_node[row.node_id].append(_device(row, held[row.pk], _device_blocked(row, at)))
-    weights, deployments = defaultdict(set), defaultdict(set)
-    launches = Replica.objects.exclude(node=None).filter(state__in=_WITH_WEIGHTS)
-    for node_id, version_id in launches.values_list("node_id", "version_id").distinct():
-        weights[node_id].add(version_id)
+    weights, deployments = _weights(), defaultdict(set)
     living = Replica.objects.exclude(node=None).filter(state__in=REPLICA_LIVE)
     for node_id, deployment_id in living.values_list("node_id", "deployment_id").distinct():
         deployments[node_id].add(deployment_id)
@@ -56,6 +64,29 @@ def nodes(at: datetime) -> list[NodeFacts]:
         )
         for row in Node.objects.exclude(state=NodeState.REMOVED).order_by("name")
     ]
+
+
+def _weights() -> dict[int, set[int]]:
+    """Node → versions whose files are there: fetched ahead, kept of earlier launches, or in use."""
+    found: dict[int, set[int]] = defaultdict(set)
+    launches = Replica.objects.exclude(node=None).filter(state__in=_WITH_WEIGHTS)
+    for node_id, version_id in launches.values_list("node_id", "version_id").distinct():
+        found[node_id].add(version_id)
+    cached = list(NodeWeights.objects.filter(state=FilesState.DONE).values_list("node_id", "key"))
+    versions = _versions_by_key() if cached else {}
+    for node_id, key in cached:
+        found[node_id].update(versions.get(key, ()))
+    return found
+
+
+def _versions_by_key() -> dict[str, list[int]]:
+    """Of versions that may be launched; what has no files to fetch has no key."""
+    found: dict[str, list[int]] = defaultdict(list)
+    wanted = Version.objects.filter(deployments__state=DeploymentState.ACTIVE).distinct()
+    for version_id, source, unsafe in wanted.values_list("pk", "source", "unsafe"):
+        with suppress(BadSpec):
+            found[key_of(source or {}, unsafe or ())[:KEY_CHARACTERS_MAX]].append(version_id)
+    return found
 
 
 def quotas() -> list[ProjectQuota]:
