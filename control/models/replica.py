@@ -43,6 +43,9 @@ class Replica(models.Model):
     kv_bytes = models.BigIntegerField(
         null=True, blank=True, help_text="KV cache that was placed, on each device"
     )
+    host_booked_bytes = models.BigIntegerField(
+        default=0, db_default=0, help_text="Of its host's RAM, for weights its cards do not hold"
+    )
     kv_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     calls = models.PositiveBigIntegerField(
         default=0, db_default=0, help_text="That it has served, lately counted"

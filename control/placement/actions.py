@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from control.models import Node, Replica, Reservation
 from control.models.audit import record
-from control.placement import books, guard, neighbours, rules
+from control.placement import books, guard, neighbours, room, rules
 from control.placement.world import DeviceFacts, Need, NodeFacts, Placed, Share, Unplaced
 from control.states import REPLICA_LIVE, ReplicaState, ReservationState
 
@@ -20,6 +20,15 @@ def book(replica: Replica, shares: tuple[Share, ...]) -> None:
         for share in sorted(shares, key=lambda share: share.device_id)
         for bounds in share.ranges
     )
+
+
+def book_ram(replica: Replica, count: int) -> None:
+    """Beside its cards, of their host. Call as `book`, of which it is a part."""
+    node = Node.objects.select_for_update().get(pk=replica.node_id)
+    known = node.host.get("memory_bytes", 0)
+    if known and books.ram_booked_bytes(node) + count > known * room.RAM_RATIO:
+        raise IntegrityError(f"{node} gave its RAM to another launch in this moment")
+    Replica.objects.filter(pk=replica.pk).update(host_booked_bytes=count)
 
 
 def release(replica: Replica, *, at: datetime) -> int:
@@ -50,6 +59,7 @@ def rebook(replica: Replica, need: Need, *, at: datetime) -> Placed | Unplaced:
                 return found
             book(replica, found.shares)
             booked_for = {"room": found.room, "kv_bytes": found.kv_bytes}
+            booked_for["host_booked_bytes"] = found.host_bytes
             Replica.objects.filter(pk=replica.pk).update(**booked_for)
     except IntegrityError:
         return Unplaced({replica.node.name: "gave the memory to another launch in this moment"})

@@ -4,7 +4,7 @@ from collections import defaultdict
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from control.models import Device, Node, NodeWeights, Project, Replica, Reservation, Version
 from control.placement import overrides
@@ -50,7 +50,7 @@ def nodes(at: datetime) -> list[NodeFacts]:
     living = Replica.objects.exclude(node=None).filter(state__in=REPLICA_LIVE)
     for node_id, deployment_id in living.values_list("node_id", "deployment_id").distinct():
         deployments[node_id].add(deployment_id)
-    full = overrides.full_hosts()
+    full, ram = overrides.full_hosts(), _ram_booked()
     return [
         NodeFacts(
             id=row.pk,
@@ -61,9 +61,25 @@ def nodes(at: datetime) -> list[NodeFacts]:
             deployments=frozenset(deployments[row.pk]),
             pool=row.pool,
             preemptible=row.is_preemptible,
+            ram_bytes=row.host.get("memory_bytes", 0),
+            ram_booked_bytes=ram[row.pk],
         )
         for row in Node.objects.exclude(state=NodeState.REMOVED).order_by("name")
     ]
+
+
+def ram_booked_bytes(node: Node) -> int:
+    return _ram_booked(node=node)[node.pk]
+
+
+def _ram_booked(**rows) -> dict[int, int]:
+    """Node → what of its RAM is set aside, until the launch has given its cards back."""
+    found: dict[int, int] = defaultdict(int)
+    held = Exists(Reservation.objects.filter(replica=OuterRef("pk"), state=ReservationState.HELD))
+    launches = Replica.objects.filter(held, host_booked_bytes__gt=0, **rows)
+    for node_id, size in launches.values_list("node_id", "host_booked_bytes"):
+        found[node_id] += size
+    return found
 
 
 def _weights() -> dict[int, set[int]]:

@@ -39,7 +39,20 @@ def why_not_node(need: Need, node: NodeFacts) -> str:
         return "may be taken away: it takes batch and replicas above the least that is wanted"
     if need.anti_affinity == AntiAffinity.REQUIRED and need.deployment_id in node.deployments:
         return "has a replica of the deployment, whose anti_affinity is required"
-    return "" if node.devices else "has reported no device yet"
+    if not node.devices:
+        return "has reported no device yet"
+    return _short_of_ram(need, node)
+
+
+def _short_of_ram(need: Need, node: NodeFacts) -> str:
+    """Weights that a card does not hold lie in the RAM of its host, page-locked."""
+    needed, free = rooms.host_bytes(need, node.devices), rooms.ram_free_bytes(node)
+    if not needed or free is None or needed <= free:
+        return ""
+    return (
+        f"has {gib(free)} of its {gib(node.ram_bytes)} of RAM to give to weights "
+        f"({gib(node.ram_booked_bytes)} are given); cpu_offload_gb needs {gib(needed)}"
+    )
 
 
 def why_not(need: Need, room: Room, device: DeviceFacts) -> Why | None:

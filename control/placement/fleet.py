@@ -91,7 +91,9 @@ class Fleet:
             _booked(device, given[device.id], need) if device.id in given else device
             for device in node.devices
         )
-        self._change(node, replace(_with(node, need.deployment_id), devices=devices))
+        ram = node.ram_booked_bytes + placed.host_bytes
+        after = replace(_with(node, need.deployment_id), devices=devices, ram_booked_bytes=ram)
+        self._change(node, after)
         if need.project_id is not None:
             self.held[need.project_id] |= set(given)
 

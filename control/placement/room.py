@@ -1,12 +1,14 @@
 """How much of a device can be booked, and how much a launch books of it. Pure."""
 
+from collections.abc import Sequence
 from math import ceil
 
 from control.placement.memory import GIB, OWN_KEPT_BYTES, OWN_RATIO, Sizes
-from control.placement.world import DeviceFacts, Need, Range, Room
+from control.placement.world import DeviceFacts, Need, NodeFacts, Range, Room
 
 RESERVE_RATIO = 0.02
 RESERVE_BYTES_MAX = GIB // 2
+RAM_RATIO = 0.8  # of a host's RAM that weights may take: engines' own processes need some too
 SHARED_FACTOR = 1.2  # of what an engine needs: its peaks are not its neighbours'
 BESIDE_FACTOR = 1.4  # beside another model, whose peaks come at other times
 
@@ -72,6 +74,19 @@ def share_bytes(need: Need, room: Room, device: DeviceFacts, kv: int) -> int:
         return device.memory_total_bytes
     wanted = ceil((need.sizes[device.kind].fixed_bytes + kv) * factor(need, room, device))
     return min(wanted, free_bytes(device))
+
+
+def host_bytes(need: Need, devices: Sequence[DeviceFacts]) -> int:
+    """RAM of their host that a launch on these devices takes beside them."""
+    size = need.sizes.get(devices[0].kind) if devices else None
+    return size.host_bytes if size else 0
+
+
+def ram_free_bytes(node: NodeFacts) -> int | None:
+    """What its host can still give to weights; None: it has not said what it has."""
+    if not node.ram_bytes:
+        return None
+    return max(0, int(node.ram_bytes * RAM_RATIO) - node.ram_booked_bytes)
 
 
 def take(device: DeviceFacts, count: int) -> tuple[Range, ...] | None:

@@ -56,7 +56,10 @@ def placed(need: Need, room: Room, node: NodeFacts, devices: Group) -> Placed:
     booked = f"{gib(each[0])} of {names} on {node.name}{how and f', {how}' or ''}"
     if len(devices) > 1 and room is not Room.RAM and not groups.are_linked(devices):
         booked += ", without NVLink between them"
-    return Placed(node.id, node.name, shares, kv, booked, room)
+    beside = rooms.host_bytes(need, devices)
+    if beside:
+        booked += f", and {gib(beside)} of its RAM"
+    return Placed(node.id, node.name, shares, kv, booked, room, beside)
 
 
 def fitting(need: Need, room: Room, node: NodeFacts) -> Group | None:

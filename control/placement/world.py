@@ -57,6 +57,8 @@ class NodeFacts:
     deployments: frozenset[int] = frozenset()  # that have a replica on it
     pool: str = "default"
     preemptible: bool = False  # it may be taken away at any time
+    ram_bytes: int = 0  # of a host with cards; 0: it has not said
+    ram_booked_bytes: int = 0  # for weights that cards there do not hold
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Placed:
     kv_bytes: int  # on each device
     reason: str
     room: Room = Room.RAM
+    host_bytes: int = 0  # of the node's RAM, for weights that are not kept on its cards
 
 
 @dataclass(frozen=True)

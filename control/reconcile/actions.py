@@ -100,6 +100,8 @@ def _place(replica: Replica, action: Start, *, by: str, at: datetime) -> None:
     replica.move(
         ReplicaState.PLACED, reason=action.reason, by=by, at=at, node=node, **_room(action.placed)
     )
+    if action.placed.host_bytes:
+        placement.book_ram(replica, action.placed.host_bytes)
     placement.book(replica, action.placed.shares)
     transaction.on_commit(partial(orders.prepare, replica.pk, node.name))
 

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from control.fleet.disk import facts, rules
 from control.models import Node, Replica
-from engines import runtime, weights, weights_cache
+from engines import host, runtime, weights, weights_cache
 from engines.requirements import Refused
 from engines.spec import Install
 
@@ -53,6 +53,7 @@ def say_host(node: Node) -> None:
     """What engines may need more of than this host has; read as its worker starts."""
     found = runtime.facts(settings.WEIR_ENGINE_PYTHON)
     told = {"machine": found.machine, "glibc": found.glibc, "python": found.python}
+    told["memory_bytes"] = host.memory_bytes()[0]
     Node.objects.filter(pk=node.pk).update(host=told)
     node.host = told
 
