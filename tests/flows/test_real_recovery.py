@@ -75,7 +75,8 @@ def believe_half_of_its_cache(weir: Weir, model: str) -> None:
     facts = models.read(config, tensors, ARGUMENTS).to_dict()
     facts["kv"]["full_bytes"] //= 2
     insert = (
-        "INSERT INTO control_versionmeasure (version_id, weights_bytes, kv_cost, facts, measured_at)"
+        "INSERT INTO control_versionmeasure"
+        " (version_id, weights_bytes, kv_cost, facts, measured_at)"
         " SELECT id, 1000000, %s, %s, now() FROM control_version"
     )
     with psycopg.connect(weir.connections()["database_url"], autocommit=True) as database:
