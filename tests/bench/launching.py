@@ -71,16 +71,16 @@ def measure() -> Seen:
 
 def _round(weir: Weir, database: psycopg.Connection, seen: Seen) -> None:
     command = _apply(weir, 1, 0)
-    _soon(lambda: database.execute(_WANTED, ["quick"]).fetchone())
+    _soon(lambda: database.execute(_WANTED, ["quick"]).fetchone(), "`weir apply` commits")
     committed = time.monotonic()
-    _soon(lambda: database.execute(_PID, ["quick"]).fetchone())
+    _soon(lambda: database.execute(_PID, ["quick"]).fetchone(), "a launch has a process")
     seen.to_process.append(round(time.monotonic() - committed, 3))
     routed = _first_answer(weir)
-    ready_at = _soon(lambda: database.execute(_READY, ["quick"]).fetchone())[0]
+    ready_at = _soon(lambda: database.execute(_READY, ["quick"]).fetchone(), "it is ready")[0]
     seen.to_routed.append(round(routed - float(ready_at), 3))
     command.wait(HANG_SECONDS)
     _apply(weir, 0, 0).wait(HANG_SECONDS)
-    _soon(lambda: not database.execute(_LIVE, ["quick"]).fetchone())
+    _soon(lambda: not database.execute(_LIVE, ["quick"]).fetchone(), "it has ended")
 
 
 def _first_answer(weir: Weir) -> float:
@@ -91,14 +91,14 @@ def _first_answer(weir: Weir) -> float:
         def asked() -> bool:
             return client.post("/v1/completions", json=body).status_code == 200
 
-        _soon(asked)
+        _soon(asked, "the route answers")
     return time.time()
 
 
 def _cold(weir: Weir, database: psycopg.Connection, seen: Seen) -> None:
     """Through Weir, then the same command without it."""
     command = _apply(weir, 0, 1)
-    ready = _soon(lambda: database.execute(_READY, ["slow"]).fetchone())
+    ready = _soon(lambda: database.execute(_READY, ["slow"]).fetchone(), "a slow engine is ready")
     seen.cold = float(ready[1])
     command.wait(HANG_SECONDS)
     pid = database.execute(_PID, ["slow"]).fetchone()[0]
@@ -112,7 +112,7 @@ def _alone(engine: psutil.Process) -> float:
     began = time.monotonic()
     process = subprocess.Popen(argv, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
-        _soon(lambda: _is_healthy(port))
+        _soon(lambda: _is_healthy(port), "the engine alone is healthy")
         return time.monotonic() - began
     finally:
         process.kill()
@@ -137,10 +137,10 @@ def _service(quick: int, slow: int) -> str:
     return SERVICE.replace("QUICK", str(quick)).replace("SLOW", str(slow))
 
 
-def _soon(holds: Callable[[], object]) -> object:
+def _soon(holds: Callable[[], object], what: str) -> object:
     deadline = time.monotonic() + HANG_SECONDS
     while not (found := holds()):
         if time.monotonic() > deadline:
-            raise SystemExit("waited in vain for a step of a launch")
+            raise SystemExit(f"waited {HANG_SECONDS} s in vain: {what}")
         time.sleep(LOOK_SECONDS)
     return found
