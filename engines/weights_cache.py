@@ -120,6 +120,18 @@ def holders(root: Path, key: str) -> list[str]:
     return sorted(path.name for path in root.glob(f"{_HOLDS}/{key}/*"))
 
 
+def discard(root: Path, key: str) -> bool:
+    """Remove what is damaged, also under a replica that holds it: it is fetched anew for all."""
+    with _locked(root):
+        if not (root / key / MANIFEST).is_file():
+            return False
+        gone = root / f"{key}.removed"
+        shutil.rmtree(gone, ignore_errors=True)
+        (root / key).rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+        return True
+
+
 def sweep(root: Path) -> None:
     """What was half removed, and what was half fetched long ago."""
     with _locked(root):

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from control.fleet import engine_http, launch, node_tasks, own_calls, starts, use
+from control.fleet.disk import files
 from control.fleet.endings import Endings
 from control.fleet.health import rules
 from control.fleet.health.rules import (
@@ -205,7 +206,9 @@ class Engines:
         cause = self._endings.cause(replica, supervisor.log_text(launch.folder_of(replica)), code)
         if cause.code == PORT_TAKEN and node_tasks.take_another_port(replica.pk):
             return
-        node_tasks.fail(replica, cause.code, cause.detail, retry=cause.retry, at=at)
+        anew = files.fetch_anew(replica) if cause.code == files.CORRUPT else ""
+        why = f"{cause.detail} ({anew})" if anew else cause.detail
+        node_tasks.fail(replica, cause.code, why, retry=cause.retry or bool(anew), at=at)
 
     def _keep_log(self, replica: Replica, at: datetime, *, due: bool) -> None:
         last = self._logged_at.get(replica.pk)

@@ -9,7 +9,10 @@ from control.fleet.disk import facts, rules
 from control.models import Node, Replica
 from engines import host, runtime, weights, weights_cache
 from engines.requirements import Refused
-from engines.spec import Install
+from engines.sources import key_of
+from engines.spec import BadSpec, Install
+
+CORRUPT = "weights_corrupt"  # of the causes of a failure
 
 
 def ensure_runtime(node: Node, engine: Mapping, device_kind: str) -> Install:
@@ -43,6 +46,24 @@ def ensure_weights(
     if weights_cache.hold(settings.WEIR_WEIGHTS, wanted.key, holder_name(holder.pk)):
         return found
     return Install("running", 0, "has given way to other weights: fetched again")
+
+
+def fetch_anew(replica: Replica) -> str:
+    """What is done about weights that turned out corrupt: once they are fetched again.
+
+    Empty: nothing is, for they lie where an operator put them, or were fetched again before.
+    """
+    source, unsafe = replica.version.source or {}, replica.version.unsafe or ()
+    before = Replica.objects.filter(version=replica.version_id, node=replica.node_id, cause=CORRUPT)
+    if since := replica.deployment.retry_at:
+        before = before.filter(ended_at__gt=since)
+    if "path" in source or before.exclude(pk=replica.pk).exists():
+        return ""
+    try:
+        found = weights_cache.discard(settings.WEIR_WEIGHTS, key_of(source, unsafe))
+    except BadSpec:
+        return ""
+    return "its files were removed and are fetched anew, once" if found else ""
 
 
 def let_go(replica_id: int) -> None:

@@ -218,3 +218,27 @@ def test_a_lower_limit_is_kept_by_what_is_unused(cpu, disk, settings):
     settings.WEIR_WEIGHTS_BYTES_MAX = 1500
     work.tell(cpu, AT)
     assert [row.key for row in facts.weights()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("source", "earlier", "retried", "anew"),
+    [
+        (SOURCE, False, False, True),
+        (SOURCE, True, False, False),  # it was fetched anew already
+        (SOURCE, True, True, True),  # and a person said retry since
+        ({"path": "/models/x"}, False, False, False),
+        ({}, False, False, False),
+    ],
+)
+def test_corrupt_weights_are_fetched_anew_once(disk, cpu, source, earlier, retried, anew):
+    folder = disk / "weights" / KEY
+    folder.mkdir(parents=True)
+    (folder / weights_cache.MANIFEST).write_text("{}")
+    retry_at = AT + timedelta(minutes=1) if retried else None
+    deployment = a_deployment(version=a_version(source=source), retry_at=retry_at)
+    failed = {"state": "failed", "cause": files.CORRUPT, "ended_at": AT}
+    if earlier:
+        a_replica(deployment, cpu, at=AT, **failed)
+    replica = a_replica(deployment, cpu, at=AT, generation=2)
+    assert bool(files.fetch_anew(replica)) is anew
+    assert folder.exists() is not anew
