@@ -1,6 +1,7 @@
 """What is wanted and what was seen, read once for one plan."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from datetime import datetime
 
@@ -13,7 +14,7 @@ from control.fleet import recycle
 from control.models import Deployment, Node, Override, Reservation
 from control.placement import books
 from control.placement import facts as placement
-from control.reconcile import launches
+from control.reconcile import launches, pins
 from control.reconcile.leaving import is_spare
 from control.reconcile.rules import lacks
 from control.reconcile.world import (
@@ -52,8 +53,11 @@ def world(at: datetime) -> World:
         .annotate(generation=Max("replicas__generation"))
         .order_by("pk")
     )
-    left = _left(live.marked)
-    found = [_deployment(row, live.of[row.pk], left) for row in rows]
+    left, held = _left(live.marked), _held(rows)
+    found = [
+        _deployment(row, pins.marked(live.of[row.pk], row.node, _named(row), held), left)
+        for row in rows
+    ]
     # At rest nothing is launched: then nobody asks for the devices, and what failed before.
     lacking = {one.id for one in found if lacks(one, at)}
     ended = launches.ended([*lacking]) if lacking else {}
@@ -89,6 +93,22 @@ def _left(replica_ids: list[int]) -> dict[int, frozenset[int]]:
         for deployment_id, device_id in rows.values_list("replica__deployment_id", "device_id"):
             found[deployment_id].add(device_id)
     return {deployment_id: frozenset(ids) for deployment_id, ids in found.items()}
+
+
+def _named(row: Deployment) -> list[str]:
+    return row.placement.get("devices", [])
+
+
+def _held(rows: Iterable[Deployment]) -> dict[int, set[str]]:
+    """Replica → uuids of what it holds, of deployments that name devices; most name none."""
+    found = defaultdict(set)
+    if naming := [row.pk for row in rows if _named(row)]:
+        held = Reservation.objects.filter(
+            replica__deployment__in=naming, state=ReservationState.HELD
+        )
+        for replica_id, uuid in held.values_list("replica_id", "device__uuid"):
+            found[replica_id].add(uuid)
+    return found
 
 
 def _policy(given: dict) -> Policy:
