@@ -70,10 +70,13 @@ def rebook(replica: Replica, need: Need, *, at: datetime) -> Placed | Unplaced:
 def part_neighbours(*, by: str, at: datetime) -> list[int]:
     """Mark who moves away from a card where somebody misses his objective; one of a deployment.
 
-    Reconcile places a successor elsewhere first, and then drains what is marked.
+    Reconcile places a successor elsewhere first, and then drains what is marked. While none has
+    been found a mark is taken back once all on the card fare well again.
     """
     marked = []
     for card, found in neighbours.on_shared_cards(at).items():
+        for neighbour in guard.recovered(found):
+            stay(neighbour.replica_id, f"all on {card} fare well again", by=by, at=at)
         if (move := guard.judge(card, found)) and leave(move.replica_id, move.reason, by=by, at=at):
             marked.append(move.replica_id)
     return marked
@@ -93,6 +96,20 @@ def leave(replica_id: int, reason: str, *, by: str, at: datetime) -> bool:
         if not rows.update(leaving=reason):
             return False
         record("replace replica", str(replica), by=by, reason=reason, at=at)
+    return True
+
+
+def stay(replica_id: int, reason: str, *, by: str, at: datetime) -> bool:
+    """Take back that a ready replica is to be replaced; False if it goes already."""
+    with transaction.atomic():
+        rows = Replica.objects.filter(pk=replica_id, state=ReplicaState.READY).exclude(leaving="")
+        replica = rows.select_for_update(of=("self",)).select_related("deployment").first()
+        if replica is None:
+            return False
+        before, replica.leaving = replica.leaving, ""
+        replica.save(update_fields=["leaving"])
+        change = ({"leaving": before}, None)
+        record("keep replica", str(replica), by=by, reason=reason, at=at, change=change)
     return True
 
 

@@ -9,6 +9,7 @@ TTFT_MS_DEFAULT = 2000
 TPOT_MS_DEFAULT = 100
 POINTS_MIN = 6  # of ten seconds: a minute of calls, so that one slow prompt moves nobody
 MISSED_RATIO = 0.8  # of the points with calls
+RECOVERED_RATIO = 0.2  # of them may still miss it when whoever was to move may stay
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Neighbour:
     ready_at_seconds: float  # epoch; who came first stays
     objective: Objective | None = None
     lately: tuple[Latency, ...] = ()
+    leaving: str = ""  # why it is marked to move away already
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class MoveAway:
 
 def judge(device: str, neighbours: Sequence[Neighbour]) -> MoveAway | None:
     """The youngest leaves a card on which somebody misses his objective for a minute."""
-    if len(neighbours) < 2:
+    if len(neighbours) < 2 or any(it.leaving for it in neighbours):
         return None
     if sum(map(_is_busy, neighbours)) < 2:
         return None  # who is slow alone is slow by himself
@@ -49,6 +51,33 @@ def judge(device: str, neighbours: Sequence[Neighbour]) -> MoveAway | None:
                 youngest.replica_id, f"moves away from {device}: {neighbour.name} there {missed}"
             )
     return None
+
+
+def recovered(neighbours: Sequence[Neighbour]) -> list[Neighbour]:
+    """Who was to move away, and may stay: all are busy, and all have what they want again.
+
+    It takes two minutes of calls that fare well: a card that is idle proves nothing.
+    """
+    marked = [it for it in neighbours if it.leaving]
+    busy = [it for it in neighbours if _is_busy(it)]
+    if not marked or len(busy) < 2 or not all(map(_fares_well, busy)):
+        return []
+    return marked
+
+
+def _fares_well(neighbour: Neighbour) -> bool:
+    wanted = neighbour.objective or Objective()
+    first = [point.ttft_ms for point in neighbour.lately if point.ttft_ms is not None]
+    later = [point.tpot_ms for point in neighbour.lately if point.tpot_ms is not None]
+    if max(len(first), len(later)) < POINTS_MIN:
+        return False
+    return _few_over(first, wanted.ttft_ms or TTFT_MS_DEFAULT) and _few_over(
+        later, wanted.tpot_ms or TPOT_MS_DEFAULT
+    )
+
+
+def _few_over(points: Sequence[float], most_ms: int) -> bool:
+    return sum(point > most_ms for point in points) <= RECOVERED_RATIO * len(points)
 
 
 def _is_busy(neighbour: Neighbour) -> bool:

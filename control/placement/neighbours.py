@@ -20,7 +20,6 @@ def on_shared_cards(at: datetime) -> dict[str, list[Neighbour]]:
         state=ReservationState.HELD,
         replica__room=Room.SHARED,
         replica__state=ReplicaState.READY,
-        replica__leaving="",
     ).select_related("device__node", "replica__deployment")
     by_card: dict[str, dict[int, Replica]] = defaultdict(dict)
     for row in rows.order_by("pk"):
@@ -40,6 +39,7 @@ def _neighbour(row: Replica, lately: list[Latency]) -> Neighbour:
         ready_at_seconds=row.ready_at.timestamp() if row.ready_at else 0.0,
         objective=wanted.objective(row.deployment.objective),
         lately=tuple(lately),
+        leaving=row.leaving,
     )
 
 

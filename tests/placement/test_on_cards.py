@@ -154,6 +154,22 @@ def test_the_younger_of_a_pair_moves_away_successor_first(db):
     assert "moves away from n1/card 0: old#1 there has a TPOT of 400 ms" in young.reason
 
 
+def test_while_no_place_was_found_a_mark_is_taken_back_once_all_fare_well_again(host):
+    old = a_launch(wants("old"), card())
+    young = a_launch(wants("young"), card(), first=20, ready_at=AT + timedelta(seconds=1))
+    points(old, ttft_seconds=0.2, tpot_seconds=0.4)
+    points(young, ttft_seconds=0.2, tpot_seconds=0.01)
+    assert actions.part_neighbours(by="test", at=AT) == [young.pk]
+    loop.tick(AT)
+    Point.objects.update(values={"ttft_seconds": 0.2, "tpot_seconds": 0.01})
+    assert actions.part_neighbours(by="test", at=AT) == []
+    young.refresh_from_db()
+    assert young.leaving == ""
+    assert [row.action for row in AuditEntry.objects.order_by("pk")][-1] == "keep replica"
+    loop.tick(AT)
+    assert Deployment.objects.get(name="young").note == ""
+
+
 def test_a_replica_that_is_recycled_has_its_successor_placed(db):
     a_host(cards=2)
     deployment = wants("d", share="own", recycle={"calls": 10})
