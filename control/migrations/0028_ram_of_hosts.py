@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('control', '0026_usage_by_month'),
+        ('control', '0027_device_time_by_line'),
     ]
 
     operations = [
