@@ -6,6 +6,7 @@ from django.http import HttpResponse
 from django.urls import include, path
 
 from console.access import SignIn
+from console.api import own_usage
 from console.pages import (
     audit,
     budgets,
@@ -66,6 +67,7 @@ urlpatterns = [
     path("budgets/seen/", budgets.seen, name="alerts-seen"),
     path("playground/", playground.show, name="playground"),
     path("audit/", audit.show, name="audit"),
+    path("v1/usage", own_usage.show, name="own-usage"),
     path("api/", include("console.api.urls")),
     path("login/", SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),

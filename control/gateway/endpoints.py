@@ -14,6 +14,7 @@ INFERENCE = {
     "/score": "score",
 }
 MODELS = "/v1/models"
+RELAYED = {"/v1/usage": "usage"}  # answered by web
 OPEN = frozenset({"/health", "/ready"})
 
 
@@ -22,4 +23,6 @@ def allowed_methods(path: str) -> tuple[str, ...] | None:
         return ("POST", "OPTIONS")
     if path in OPEN or path == MODELS or path.startswith(MODELS + "/"):
         return ("GET", "HEAD", "OPTIONS")
+    if path in RELAYED:
+        return ("GET", "OPTIONS")
     return None

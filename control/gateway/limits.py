@@ -26,6 +26,10 @@ class Limits:
     answer_bytes: int = 32 * MIB  # of an answer that is not streamed
     event_bytes: int = 4 * MIB  # of one streamed event
     tries: int = 2
+    relayed: int = 32  # requests to web at once, of paths that are not inference
+    relayed_of_a_tenant: int = 2
+    relayed_seconds: float = 15
+    relayed_bytes: int = 8 * MIB  # of an answer
     judge_calls: int = 64  # of one judge at once
     judge_waiting: int = 1000  # beyond those; more are not judged
     judge_bytes: int = 64 * MIB  # of all questions to one judge, pictures among them

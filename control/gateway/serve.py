@@ -15,7 +15,7 @@ from control.gateway.admission.rules import Hold
 from control.gateway.calls.call import Call
 from control.gateway.calls.moderated import ModeratedCall
 from control.gateway.dialects.refusals import worded
-from control.gateway.endpoints import INFERENCE, MODELS, OPEN, allowed_methods
+from control.gateway.endpoints import INFERENCE, MODELS, OPEN, RELAYED, allowed_methods
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection
@@ -110,7 +110,8 @@ class Gateway:
         try:
             world = self._known()
             request.identity = self._identify(request, world)
-            judge_endpoint(request.identity, INFERENCE.get(request.path, "models"))
+            endpoint = INFERENCE.get(request.path) or RELAYED.get(request.path, "models")
+            judge_endpoint(request.identity, endpoint)
             if request.method == "POST":
                 encoding.judge_head(request)
         except Refusal as refusal:
@@ -159,8 +160,10 @@ class Gateway:
             self._ready(connection)
         elif path.startswith(MODELS):
             connection.respond(200, self._models(path, request.identity))
-        else:
+        elif path in INFERENCE:
             self._begin_call(INFERENCE[path], request, connection)
+        else:
+            self.shared.web.relay(request, request.identity, connection)
 
     def _begin_call(self, endpoint: str, request: Request, connection: Connection) -> None:
         world, identity = self._known(), request.identity

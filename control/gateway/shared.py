@@ -20,6 +20,7 @@ from control.gateway.judges import Judges
 from control.gateway.limits import Limits
 from control.gateway.metrics import Tally
 from control.gateway.outbox import Outbox
+from control.gateway.relayed import Web
 from control.gateway.routing.deaths import Deaths
 from control.gateway.routing.replicas import LiveReplicas
 from control.gateway.routing.retries import RetryLeases
@@ -73,6 +74,7 @@ class Shared:
     deaths: Deaths
     telemetry: Telemetry
     judges: Judges
+    web: Web
     tally: Tally = field(default_factory=Tally)
     calls: set = field(default_factory=set)
     refused: Counter = field(default_factory=Counter)
@@ -141,6 +143,7 @@ def shared(
         personal=Personal(derived("end-users")),
         trace_room=Room(limits.refused_traces_per_second),
         judges=Judges(limits, clock.now),
+        web=Web("", limits, clock.now, clock.wall),
     )
 
 

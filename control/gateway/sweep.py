@@ -23,6 +23,7 @@ def sweep(gateway: Gateway, listener: Listener, now: float) -> None:
         shared.deaths.sweep,
         shared.telemetry.sweep,
         shared.judges.sweep,
+        shared.web.sweep,
         shared.failures.sweep,
         listener.sweep,
     ):

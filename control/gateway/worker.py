@@ -20,6 +20,7 @@ from control.gateway.http1.listener import Listener
 from control.gateway.limits import Limits
 from control.gateway.loads import loads
 from control.gateway.presence import Presence
+from control.gateway.relayed import Web
 from control.gateway.reports import Reporter
 from control.gateway.serve import Gateway
 from control.gateway.shared import Clock, shared
@@ -48,6 +49,7 @@ class Place:
     database_url: str
     redis_url: str
     home: Path
+    web_url: str = ""
 
 
 def spool_folder(home: Path) -> Path:
@@ -105,6 +107,8 @@ class Worker:
             clock=self._clock,
             lender=Lender(url=self._place.database_url, owner=self._place.owner),
         )
+        web = self._place.web_url
+        self._shared.web = Web(web, self._limits, self._clock.now, self._clock.wall)
         self._gateway = Gateway(self._shared)
         self._listener = Listener(self._gateway, self._limits)
 
@@ -208,6 +212,7 @@ class Worker:
         self._shared.slots.close()
         self._shared.replicas.close()
         self._shared.judges.close()
+        self._shared.web.close()
         self._shared.counters.close()
         self._shared.money.close()  # before the spool: whoever ships its end ends the leases
         self._flush_refused()

@@ -23,6 +23,7 @@ ENDPOINTS = (  # as the gateway names them
     "rerank",
     "score",
     "models",
+    "usage",
 )
 LIMIT_MAX = 2**31 - 1
 TOKEN_LIMIT_MAX = 10**15

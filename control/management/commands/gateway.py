@@ -87,4 +87,5 @@ def _place(owner: str, listener: int) -> worker.Place:
         database_url=settings.WEIR_DATABASE_URL,
         redis_url=settings.REDIS_LIVE_URL,
         home=settings.WEIR_HOME,
+        web_url=settings.WEIR_WEB_URL,
     )
