@@ -2,6 +2,7 @@
 
 from datetime import date
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
 from control.models.catalog import Version
@@ -21,7 +22,7 @@ class UsageEvent(models.Model):
     """One admitted call, for ever; or (kind `adj1`, `adj2` …) what corrects one.
 
     A table of partitions: the month follows from the call's id, so that unique by (tenant, call
-    id, kind, month) is unique for ever. A trigger refuses changes. `id` has no index of its own.
+    id, kind, month) is unique for ever. A trigger refuses changes. `id` has no unique index.
     """
 
     tenant = _named(Tenant, related_name="usage")
@@ -69,7 +70,10 @@ class UsageEvent(models.Model):
                 fields=["call_id", "tenant", "kind", "month"], name="usage_event_counted_once"
             )
         ]
-        indexes = [models.Index(fields=["started_at", "id"], name="usage_by_start")]
+        indexes = [
+            models.Index(fields=["started_at", "id"], name="usage_by_start"),
+            BrinIndex(fields=["id"], name="usage_by_id"),  # what came after a month was closed
+        ]
 
     def __str__(self) -> str:
         return self.call_id

@@ -27,6 +27,7 @@ from control.states import ChargeCategory, PeriodState
 CREDIT_EXPENSE = "credit_expense"
 ROUNDING = "rounding"
 BY_CLOCK = "clock"
+TERMS = ("issuer", "provider", "host", "region_id", "region_name")  # as they are that day
 CHARGE_FIELDS = (
     *("category", "is_correction", "kind", "begins_at", "ends_at", "project_id", "key_id"),
     *("version_id", "model", "token_class", "priority", "price_id", "unit_price_pico"),
@@ -96,7 +97,7 @@ def _issue(period: BillingPeriod, bill: Bill, by: str, at: datetime) -> Invoice:
         tenant=period.tenant,
         currency=bill.currency,
         minor_digits=rules.minor_digits(bill.currency),
-        issuer=terms.issuer if terms else "",
+        **{name: getattr(terms, name, "") for name in TERMS},
         exact_pico=bill.exact_pico,
         rounding_pico=bill.rounding_pico,
         payable_pico=bill.payable_pico,

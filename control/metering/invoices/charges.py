@@ -16,8 +16,18 @@ from control.states import Billing, ChargeCategory, CreditKind
 NO_MARK = 2**62  # above every id: what is open bills what is there
 CHARGES_MAX = 1_000_000
 
+# Those of the period's own time, and those that came too late for the time they are of.
+BILLED = """
+SELECT * FROM control_usageevent
+ WHERE tenant_id = %(tenant)s AND id <= %(mark)s
+   AND started_at >= %(begins)s AND started_at < %(ends)s
+UNION ALL
+SELECT * FROM control_usageevent
+ WHERE tenant_id = %(tenant)s AND id <= %(mark)s AND id > %(mark_before)s
+   AND started_at < %(begins)s
+"""
 # First the events, then their four classes: ten million rows are read once.
-SUMS = """
+SUMS = f"""
 WITH summed AS (
     SELECT (event.started_at AT TIME ZONE %(zone)s)::date AS day,
            event.started_at < %(begins)s AS is_late,
@@ -34,10 +44,7 @@ WITH summed AS (
                AS output_calls,
            count(*) FILTER (WHERE event.kind = 'final' AND event.billed_reasoning <> 0)
                AS reasoning_calls
-      FROM control_usageevent event
-     WHERE event.tenant_id = %(tenant)s AND event.price_id IS NOT NULL AND event.id <= %(mark)s
-       AND event.started_at < %(ends)s
-       AND (event.started_at >= %(begins)s OR event.id > %(mark_before)s)
+      FROM ({BILLED}) event WHERE event.price_id IS NOT NULL
      GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 SELECT summed.day, summed.is_correction, summed.kind, summed.project_id, project.name,
        summed.key_id, key.name, summed.version_id, coalesce(version.name, ''), model.name,
@@ -59,12 +66,10 @@ SELECT summed.day, summed.is_correction, summed.kind, summed.project_id, project
  ORDER BY 1, 2, 3, project.name, key.name, model.name, 9, class.name, summed.priority, 13, 6, 4
  LIMIT %(most)s
 """
-CALLS = """
+CALLS = f"""
 SELECT count(*) FILTER (WHERE event.kind = 'final'),
        count(*) FILTER (WHERE event.kind = 'final' AND event.price_id IS NULL)
-  FROM control_usageevent event
- WHERE event.tenant_id = %(tenant)s AND event.id <= %(mark)s AND event.started_at < %(ends)s
-   AND (event.started_at >= %(begins)s OR event.id > %(mark_before)s)
+  FROM ({BILLED}) event
 """
 
 

@@ -8,7 +8,8 @@ from django.db import connection, transaction
 from control import checks
 from control.metering import budgets, ledger, rollups
 from control.metering.budgets import Spending
-from control.metering.rules import Charge, Tokens
+from control.metering.prices.rules import Charge
+from control.metering.rules import Tokens
 from control.models import Tenant, UsageEvent
 from control.models.audit import record
 
