@@ -32,6 +32,7 @@ MENU = (
     ("Keys", "keys", "key"),
     ("Usage", "usage", "chart-bar"),
     ("Budgets", "budgets", "coin"),
+    ("Prices", "prices", "gauge"),
     ("Playground", "playground", "message-bolt"),
     ("Audit", "audit", "history"),
 )

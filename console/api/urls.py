@@ -11,6 +11,7 @@ from console.api.disk import Runtimes, Weights
 from console.api.fleet import Deployments, Routes
 from console.api.models import Models
 from console.api.nodes import Nodes
+from console.api.prices import Margins, PriceHistory, PricePreview, PriceProposal, Prices
 from console.api.tenancy import Keys, Tenants
 from console.api.usage import Usage
 
@@ -37,6 +38,11 @@ urlpatterns = [
     path("budgets/", Budgets.as_view(), name="api-budgets"),
     path("alerts/", Alerts.as_view(), name="api-alerts"),
     path("alerts/<int:id>/seen/", AlertSeen.as_view(), name="api-alert-seen"),
+    path("prices/", Prices.as_view(), name="api-prices"),
+    path("prices/preview/", PricePreview.as_view(), name="api-price-preview"),
+    path("prices/margins/", Margins.as_view(), name="api-margins"),
+    path("prices/of/<str:model>/", PriceHistory.as_view(), name="api-price-history"),
+    path("prices/of/<str:model>/proposal/", PriceProposal.as_view(), name="api-price-proposal"),
     path("usage/", Usage.as_view(), name="api-usage"),
     path("schema/", Schema.as_view(), name="api-schema"),
 ]

@@ -195,3 +195,10 @@ def _margins(one: BookVersion, known: ClassCosts) -> Iterable[MarginRow]:
                 below_cost_reason=wanted.below_cost_reason,
                 note=note if cost is None else "",
             )
+
+
+def without_prices(at: datetime) -> list[str]:
+    """Models that are served, or could be, at no charge."""
+    held = {one.wanted.model for one in stored.in_force(stored.versions(tenant=""), at)}
+    models = CatalogModel.objects.filter(archived_at=None).order_by("name")
+    return [name for name in models.values_list("name", flat=True) if name not in held]
