@@ -2,43 +2,30 @@
 
 import functools
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
 from urllib.parse import unquote
 
 import msgspec
 
-from control.gateway import context, encoding, errors, media, wire
+from control.gateway import context, encoding, errors, listing, media, ordinary, wire
 from control.gateway.admission import rules
-from control.gateway.admission.credit import Buyer
 from control.gateway.admission.rules import Hold
 from control.gateway.calls.call import Call
 from control.gateway.calls.moderated import ModeratedCall
 from control.gateway.dialects.refusals import worded
 from control.gateway.endpoints import INFERENCE, MODELS, OPEN, RELAYED, allowed_methods
 from control.gateway.errors import Headers, Refusal
+from control.gateway.footing import Footing, buyer_of, footing_of
 from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection
 from control.gateway.identity import client_of, identify, judge_endpoint
 from control.gateway.ids import call_id
 from control.gateway.routing.picks import route_for
-from control.gateway.salts import salt_of
 from control.gateway.shared import Shared
 from control.gateway.terms import Terms, terms_of
-from control.gateway.waiting.rules import served_priority
+from control.gateway.world import REMEMBERED, World
 from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes
 
 log = logging.getLogger(__name__)
-
-_TERMS_MAX = 4096  # remembered at once
-
-
-class World(NamedTuple):
-    """What a gateway knows of tenants and routes, swapped whole between two calls."""
-
-    identities: Identities
-    routes: Routes
-    terms: Callable[..., Terms]  # of scopes, a route's name, and the targets of its rule if any
 
 
 class Gateway:
@@ -66,7 +53,9 @@ class Gateway:
         self.shared.judges.know(routes)
         self.shared.money.know(identities.scopes.values())
         terms = functools.partial(terms_of, identities, routes, checks)
-        self._world = World(identities, routes, functools.lru_cache(_TERMS_MAX)(terms))
+        self._world = World(
+            identities, routes, functools.lru_cache(REMEMBERED)(terms), {}, object()
+        )
 
     def know_replicas(self, replicas: Replicas, keys: dict[int, str]) -> None:
         self._replicas_known = True
@@ -97,6 +86,13 @@ class Gateway:
 
     def judge_head(self, request: Request) -> None:
         """Before the body is read: nobody uploads megabytes to learn that a key is wrong."""
+        cleared = request.head.cleared
+        if cleared and self._is_current() and cleared[0] is self._world.stamp:
+            _, request.identity, request.address = cleared
+        else:
+            self._judge_new_head(request)
+
+    def _judge_new_head(self, request: Request) -> None:
         allowed = allowed_methods(request.path)
         if allowed is None:
             raise errors.NotFound(f"Unknown path: {request.method} {request.path[:100]}.")
@@ -117,6 +113,9 @@ class Gateway:
         except Refusal as refusal:
             self._count_refused(request, refusal)
             raise
+        if request.identity.expires_at is None:
+            # By the same words from the same client, until something else is known of keys.
+            request.head.cleared = world.stamp, request.identity, request.address
 
     def _identify(self, request: Request, world: World) -> Identity:
         if proxies := self.shared.limits.trusted_proxies:
@@ -166,51 +165,61 @@ class Gateway:
             self.shared.web.relay(request, request.identity, connection)
 
     def _begin_call(self, endpoint: str, request: Request, connection: Connection) -> None:
-        world, identity = self._known(), request.identity
-        if not self.shared.spool.has_room:
+        shared = self.shared
+        if not shared.spool.has_room:
             raise self._backlog_full()
-        ask = wire.parse(
-            endpoint,
-            encoding.body_of(request, self.shared.limits.decoded_bytes),
-            depth_max=self.shared.limits.depth,
-            more=functools.partial(self._members_of, identity),
-        )
-        route, ruled = self._route(ask.model, identity), None
-        if route.rules:
-            route = route_for(request, route, ask, self.shared.clock.wall())
-            ruled = route.targets
-        ask.salt = salt_of(identity.tenant_id, route)
+        ask = self._read(endpoint, request)
+        footing = self._footing(ask, request)
+        route, terms = footing.route, footing.terms
+        ask.salt = footing.salt
         if ask.links:
             media.judge(ask.links, route.media_hosts)
-        if self.shared.deaths.condemned:
-            self.shared.deaths.judge(ask)
-        terms = world.terms(identity.scopes, route.name, ruled)
+        if shared.deaths.condemned:
+            shared.deaths.judge(ask)
         context.judge(ask, terms.context_tokens)
         max_tokens = wire.output_tokens(ask, terms.room)
         hold = self._hold(ask, route, terms, max_tokens)
         if terms.personal:
-            hold = self.shared.personal.narrowed(hold, terms.personal, request, ask)
+            hold = shared.personal.narrowed(hold, terms.personal, request, ask)
         if terms.spending:
-            served = served_priority(identity.priority, route.priority, ask.service_tier)
-            buyer = Buyer(identity.tenant_id, served)
-            hold, max_tokens = self.shared.money.staked(
-                hold, terms.spending, buyer, ask, max_tokens
-            )
+            buyer = buyer_of(request.identity, route, ask.service_tier)
+            hold, max_tokens = shared.money.staked(hold, terms.spending, buyer, ask, max_tokens)
         if request.headers.get(b"x-stainless-retry-count", b"0") != b"0":
-            self.shared.tally.add("retries_total")
+            shared.tally.add("retries_total")
         begin = ModeratedCall if route.moderation else Call
-        call = begin(self.shared, connection, ask, route, hold)
-        connection.call = call
+        connection.call = call = begin(shared, connection, ask, footing, hold)
         call.start(max_tokens)
+
+    def _read(self, endpoint: str, request: Request) -> wire.Ask:
+        limits = self.shared.limits
+        body = encoding.body_of(request, limits.decoded_bytes)
+        if endpoint == ordinary.ENDPOINT and (ask := ordinary.read(body, depth_max=limits.depth)):
+            return ask
+        more = functools.partial(self._members_of, request.identity)
+        return wire.parse(endpoint, body, depth_max=limits.depth, more=more)
+
+    def _footing(self, ask: wire.Ask, request: Request) -> Footing:
+        world, identity = self._known(), request.identity
+        if footing := world.footings.get((identity.key_id, ask.model)):
+            return footing
+        route, ruled = self._route(ask.model, identity), None
+        if route.rules:
+            route = route_for(request, route, ask, self.shared.clock.wall())
+            ruled = route.targets
+        terms = world.terms(identity.scopes, route.name, ruled)
+        footing = footing_of(identity, route, terms, self.shared.limits)
+        if ruled is None:
+            world.remember(identity.key_id, ask.model, footing)
+        return footing
 
     def _hold(self, ask: wire.Ask, route: RouteInfo, terms: Terms, max_tokens: int | None) -> Hold:
         """What it sets aside; raises if that is too much for engines that lately had too little."""
         expected = route.output_tokens_default or self.shared.limits.output_tokens_expected
         output = rules.expected_output(ask.choices, max_tokens, expected)
-        guards = self.shared.replicas.guards
+        estimate, guards = ask.input_estimate, self.shared.replicas.guards
         if guards.deployments:
-            guards.judge(route, ask.input_estimate + output, self.shared.clock.wall())
-        return Hold(checks=terms.checks, input_tokens=ask.input_estimate, output_tokens=output)
+            guards.judge(route, estimate + output, self.shared.clock.wall())
+        return Hold(terms.checks, estimate, output)
 
     def _members_of(self, identity: Identity, name: str) -> tuple[str, ...]:
         """None of a route that this key may not call: that it exists is not for it to learn."""
@@ -230,11 +239,8 @@ class Gateway:
     def _models(self, path: str, identity: Identity) -> bytes:
         name = path.removeprefix(MODELS).removeprefix("/")
         if name:
-            return msgspec.json.encode(_model(self._route(unquote(name), identity)))
-        routes = self._known().routes.routes
-        names = sorted(routes if identity.routes is None else routes.keys() & set(identity.routes))
-        data = [_model(routes[name]) for name in names]
-        return msgspec.json.encode({"object": "list", "data": data})
+            return listing.one(self._route(unquote(name), identity))
+        return listing.all_of(self._known().routes.routes, identity)
 
     def _ready(self, connection: Connection) -> None:
         """Green when a route can be served; no names, since nobody has shown a key."""
@@ -262,8 +268,11 @@ class Gateway:
         text = "Usage cannot be recorded until the database is back. Please try again later."
         return errors.UsageBacklog(text, wait_seconds=wait)
 
+    def _is_current(self) -> bool:
+        return self.shared.clock.now() < self._good_until and self._replicas_known
+
     def _known(self) -> World:
-        if self.shared.clock.now() < self._good_until and self._replicas_known and self._world:
+        if self._world and self._is_current():
             return self._world
         age, limits = self.snapshot_age_seconds(), self.shared.limits
         if age is None:
@@ -278,7 +287,3 @@ class Gateway:
 
 def _may(identity: Identity, route: str) -> bool:
     return identity.routes is None or route in identity.routes
-
-
-def _model(route: RouteInfo) -> dict:
-    return {"id": route.name, "object": "model", "created": route.created_at, "owned_by": "weir"}

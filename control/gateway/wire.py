@@ -15,7 +15,7 @@ from control.gateway.media import Link
 
 # A string token, and the colon after it if it names a member. Possessive: no backtracking.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"\s*+(:?)', re.DOTALL)
-_SPACE_BEFORE_COLON = re.compile(rb'"\s+:')
+SPACE_BEFORE_COLON = re.compile(rb'"\s+:')
 _INPUT_BYTES_PER_TOKEN = 3
 _INPUT_MARGIN_RATIO = 1.1
 _GENERATING = frozenset({"chat.completions", "completions"})
@@ -170,7 +170,7 @@ def _measure(body: dict[str, Any], depth_max: int) -> tuple[int, int, int]:
 def _members_in(raw: bytes, decoded: int) -> int:
     """How many members the text names, the repeated ones too."""
     # Without spaces every name ends in `":`. So may text, hence there may be more, never fewer.
-    if raw.count(b'":') == decoded and not _SPACE_BEFORE_COLON.search(raw):
+    if raw.count(b'":') == decoded and not SPACE_BEFORE_COLON.search(raw):
         return decoded
     return sum(1 for colon in _STRING.findall(raw) if colon)
 

@@ -59,7 +59,7 @@ def raising(*given: object) -> None:
 
 async def test_k03_a_fault_of_the_gateway_repeats_no_credential(place, engines, caplog):
     await engines()
-    place.gateway._world = place.gateway._world._replace(terms=raising)
+    place.gateway._world = place.gateway._world._replace(terms=raising, footings={})
     answer = await place.post(chat())
     assert (answer.status, answer.error["code"]) == (500, "internal_error")
     records = [record for record in caplog.records if record.exc_info]

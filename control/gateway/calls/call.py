@@ -14,6 +14,7 @@ from control.gateway.calls.settling import settle
 from control.gateway.calls.tier import tell_tier
 from control.gateway.calls.translated import delivery_of
 from control.gateway.errors import Headers, Refusal
+from control.gateway.footing import Footing
 from control.gateway.http1.framing import unframed
 from control.gateway.http1.server import Connection
 from control.gateway.routing.picks import pick_of
@@ -22,7 +23,7 @@ from control.gateway.shared import Shared
 from control.gateway.streams.relay import Piece
 from control.gateway.waiting import answers as waiting
 from control.gateway.waiting.wants import want_of
-from control.routes.snapshot import Identity, RouteInfo
+from control.routes.snapshot import Identity
 from control.states import Outcome, Priority
 
 _SENDABLE = (Outcome.COMPLETE, Outcome.INCOMPLETE)
@@ -47,13 +48,13 @@ class Call:
         shared: Shared,
         connection: Connection,
         ask: wire.Ask,
-        route: RouteInfo,
+        footing: Footing,
         hold: Hold,
     ) -> None:
-        request = connection.request
+        request, route = connection.request, footing.route
         self.id = request.id
         self._identity: Identity = request.identity
-        self.want = want_of(request, route, shared.limits, tier=ask.service_tier, hold=hold)
+        self.want = want_of(request, footing, shared.limits, tier=ask.service_tier, hold=hold)
         tell_tier(ask, self.want.priority)
         self._journal = Journal(shared, request, route, ask, self.want.priority)
         self._patience = Patience(self, shared, route, self._journal, request, streams=ask.stream)

@@ -1,6 +1,5 @@
 """The way to a tenant: as fast as it reads, with a bounded buffer for what it has yet to read."""
 
-from collections import deque
 from collections.abc import Callable
 
 from control.gateway import errors
@@ -24,7 +23,7 @@ class Delivery:
         self.tokens = 0
         self._connection = connection
         self._limits = limits
-        self._pending: deque[tuple[bytes, int]] = deque()
+        self._pending: list[tuple[bytes, int]] = []
         self._pending_bytes = 0
         self._sent_at = 0.0
         self._full_since: float | None = None
@@ -87,10 +86,15 @@ class Delivery:
 
     def flush(self) -> None:
         """The tenant has read on."""
-        while self._pending and not self._connection.paused:
-            data, self.tokens = self._pending.popleft()
+        sent = 0
+        for data, tokens in self._pending:
+            if self._connection.paused:
+                break
+            sent += 1
+            self.tokens = tokens
             self._pending_bytes -= len(data)
             self._connection.write(data)
+        del self._pending[:sent]
         if not self.is_full:
             self._full_since = None
 

@@ -82,25 +82,24 @@ class Journal:
             self._is_open, self._is_opening = good, False
             on_written(good)
 
-        record = spool.Open(**self._whose(attempt), input_estimate=self._ask.input_estimate)
+        record = spool.Open(*self._whose(attempt), self.started_at, self._ask.input_estimate)
         return self._shared.outbox.add(record, written)
 
-    def _whose(self, attempt: Attempt) -> dict[str, Any]:
-        """What a record's first lines are, from the call's begin to its end."""
-        identity, info = self._identity, attempt.live.info
-        return {
-            "call_id": self._call_id,
-            "tenant_id": identity.tenant_id,
-            "project_id": identity.project_id,
-            "key_id": identity.key_id,
-            "route": self._route,
-            "version_id": info.version_id,
-            "replica_id": info.id,
-            "endpoint": self._ask.called,
-            "stream": self._ask.stream,
-            "priority": self._priority,
-            "started_at": self.started_at,
-        }
+    def _whose(self, attempt: Attempt) -> tuple[Any, ...]:
+        """What records begin with, from the call's begin to its end."""
+        identity, info, ask = self._identity, attempt.live.info, self._ask
+        return (
+            self._call_id,
+            identity.tenant_id,
+            identity.project_id,
+            identity.key_id,
+            self._route,
+            info.version_id,
+            info.id,
+            ask.called,
+            ask.stream,
+            self._priority,
+        )
 
     def progressed(self, attempt: Attempt) -> None:
         usage = attempt.reader.usage() if attempt.reader else None
@@ -181,27 +180,25 @@ class Journal:
             delivered = min(ending.delivered_tokens, usage.output)
         else:
             delivered = usage.output if ending.outcome is Outcome.COMPLETE else 0
+        marks, now = self.marks, self._shared.clock.now()
         close = spool.Close(
-            **self._whose(attempt),
-            attempts=ending.attempts,
-            outcome=ending.outcome,
-            status=ending.status,
-            finish_reason=attempt.finish_reason[:_FINISH_REASON_MAX],
-            input_tokens=usage.input,
-            cached_input_tokens=usage.cached,
-            output_tokens=usage.output,
-            reasoning_tokens=usage.reasoning,
-            delivered_tokens=delivered,
-            tokens_source=source,
-            first_token_at=self._wall(ending.first_token_at),
-            ended_at=self._shared.clock.wall(),
-            cached_source=self.cached_source,
-            flags=self.marks.flags,
-            tries=tuple(self.marks.tries),
-            trace=self._trace(self._why_kept(ending), attempt, ending),
-            choices=self._ask.fields.get("n", 1),
-            cut=attempt.answer is not None and attempt.answer.cut,
-            untold=0 if usage.input or not attempt.reached else self._ask.input_estimate,
+            *self._whose(attempt),
+            ending.attempts,
+            ending.outcome,
+            ending.status,
+            attempt.finish_reason[:_FINISH_REASON_MAX],
+            *(usage.input, usage.cached, usage.output, usage.reasoning, delivered),
+            source,
+            self.started_at,
+            self._wall(ending.first_token_at),
+            self._shared.clock.wall(),
+            self.cached_source,
+            marks.flags,
+            tuple(marks.tries),
+            self._trace(self._why_kept(ending, now), attempt, ending),
+            self._ask.fields.get("n", 1),
+            attempt.answer is not None and attempt.answer.cut,
+            0 if usage.input or not attempt.reached else self._ask.input_estimate,
         )
         self._shared.outbox.add(close)
         self._count(ending, usage)
@@ -219,18 +216,18 @@ class Journal:
             return msgspec.structs.replace(usage, cached=cached)
         return usage
 
-    def _why_kept(self, ending: Ending) -> str:
+    def _why_kept(self, ending: Ending, now: float) -> str:
         received_at, first = self._received_at, ending.first_token_at
         seen = Seen(
             ending.outcome,
             ending.status,
             first - received_at if first is not None and self._ask.stream else None,
-            self._shared.clock.now() - received_at,
+            now - received_at,
             len(self.marks.tries),
         )
         kept = tracing.why_kept(self._is_sampled, seen, self._shared.limits)
         if ending.outcome is Outcome.REJECTED and not kept:
-            return tracing.REFUSED if self._shared.trace_room.take(self._shared.clock.now()) else ""
+            return tracing.REFUSED if self._shared.trace_room.take(now) else ""
         return kept
 
     def _trace(

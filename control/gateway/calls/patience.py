@@ -162,7 +162,8 @@ class Patience:
         self._shared.waiting.requeue(self)
 
     def _go(self, owed: bool) -> bool:
-        if self.is_past_deadline():
+        now = self._shared.clock.now()
+        if now >= self.want.ends_by:
             self.on_patience_ended()
             return True
         choice = self._caller.choose(owed=owed)
@@ -173,7 +174,7 @@ class Patience:
         if isinstance(choice, NoneReady):
             return self._without_replica(choice)
         self._shared.waiting.dispatched(self)
-        self._journal.marks.turn_at = now = self._shared.clock.now()
+        self._journal.marks.turn_at = now
         if self._since is not None:
             self._shared.tally.observe("wait_seconds", now - self._since)
         self._caller.dispatch(choice)

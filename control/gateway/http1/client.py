@@ -6,9 +6,12 @@ from typing import Protocol
 
 import httptools
 
+from control.gateway.http1.heads import Head, Known, known
 from control.gateway.http1.sending import SPOILT, Exchange, end, fail, spoilt
 
 log = logging.getLogger(__name__)
+
+_HEADS_LEARNT = 8  # of a connection: one whose heads all differ is not asked again
 
 
 class Connections(Protocol):
@@ -36,6 +39,8 @@ class Upstream(asyncio.Protocol):
         self._finishing = False
         self._paused = False
         self._between = False  # chunks, so that what comes next begins one
+        self._known: Known | None = None  # the head of an answer that came in one read
+        self._learnt = 0  # heads since one was met again
         self._bodies: list[bytes] = []
         self.on_body = self._bodies.append  # what the parser calls for each chunk
         self._parser = httptools.HttpResponseParser(self)
@@ -49,7 +54,7 @@ class Upstream(asyncio.Protocol):
         self.exchange = exchange
         self._headers = {}
         self._head_seen = self._until_eof = self._chunked = self._between = False
-        self._complete = False
+        self._complete = self._begun = False
         self._uses += 1
         self.transport.write(request)
 
@@ -84,19 +89,26 @@ class Upstream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         exchange = self.exchange
-        if exchange is None and not self._finishing:
-            return self.abort()  # an answer that nobody asked for
-        if self._between and exchange is not None:
-            # Whole chunks are not parsed where whoever reads them understands them so.
+        if exchange is None:
+            # An answer that nobody asked for, or the rest of one that nobody waits for.
+            return self._parse(data) if self._finishing else self.abort()
+        if self._between:
             try:
                 if exchange.on_chunks(data):
                     return None
             except Exception:
                 log.exception(SPOILT)
                 return self._spoil(exchange)
-            self._between = False
+        elif self._known and not self._begun and (body := self._known.body_of(data)) is not None:
+            return self._take_whole(exchange, body)
+        return self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        began, self._begun, self._between = not self._begun, True, False
         try:
             self._parser.feed_data(data)
+            if began and self._complete and self._learnt < _HEADS_LEARNT:
+                self._learn(data)
             if self._bodies:
                 self._between = self._chunked and _ends_in(data, self._bodies[-1])
                 self._hand_over()
@@ -106,7 +118,30 @@ class Upstream(asyncio.Protocol):
         except httptools.HttpParserError:
             self._hand_over()
             self._fail("the engine's answer is not valid HTTP")
+
+    def _take_whole(self, exchange: Exchange, body: bytes) -> None:
+        """An answer in one read, and with the head of one before: there is nothing to parse."""
+        self._learnt = 0
+        self._head_seen = True
+        try:
+            exchange.on_head(200, self._known.head.headers)
+            if body:
+                exchange.on_data(body)
+        except Exception:
+            log.exception(SPOILT)
+            return self._spoil(exchange)
+        if self.exchange is exchange:
+            self._complete, self.exchange = True, None
+            self.pool.give_back(self, keep=True)
+            end(exchange)
         return None
+
+    def _learn(self, data: bytes) -> None:
+        self._learnt += 1
+        head = Head()
+        head.headers = self._headers
+        usual = self._status == 200 and not self.closed and b"transfer-encoding" not in head.headers
+        self._known = known(data, head) if usual else None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -123,7 +158,7 @@ class Upstream(asyncio.Protocol):
         self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
+        status = self._status = self._parser.get_status_code()
         if status < 200:
             self._headers = {}
             return

@@ -9,7 +9,7 @@ _HEAD_BYTES_MAX = 4096  # kept for as long as the connection is
 class Head:
     """Method, path and headers. Names are lower case; the same name twice is joined by a comma."""
 
-    __slots__ = ("headers", "kept", "method", "path", "target")
+    __slots__ = ("cleared", "headers", "kept", "method", "path", "target")
 
     def __init__(self) -> None:
         self.method = ""
@@ -17,6 +17,7 @@ class Head:
         self.path = ""  # without the query
         self.headers: dict[bytes, bytes] = {}
         self.kept: str | None = None  # what the app has made of it, to have it next time
+        self.cleared: tuple | None = None  # whom the app let in by it, and by what it knew
 
 
 class Known:

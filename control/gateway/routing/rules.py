@@ -40,6 +40,8 @@ Choice = Chosen | Full | NoneReady
 
 def choose(options: Sequence[Option], pick: Pick, now: float) -> Choice:
     """The figures of all candidates are taken down before anything moves."""
+    if len(options) == 1 and options[0].weight > 0:
+        return _choose_of_one(options[0], pick, now)
     able = [option for option in options if option.weight > 0]
     figures = _figures(able)
     open_ = [(option, free) for option in able if (free := _free(option.replicas, pick, now))]
@@ -50,6 +52,18 @@ def choose(options: Sequence[Option], pick: Pick, now: float) -> Choice:
     option, free = open_[0] if len(open_) == 1 else _by_weight(open_, pick.tie)
     replica, why = policies.choose(pick, option.replicas, free, now)
     return Chosen(replica, option.deployment, why, figures)
+
+
+def _choose_of_one(option: Option, pick: Pick, now: float) -> Choice:
+    replicas = option.replicas
+    figures = tuple([replica.figures() for replica in replicas])
+    free = _free(replicas, pick, now)
+    if free:
+        replica, why = policies.choose(pick, replicas, free, now)
+        return Chosen(replica, option.deployment, why, figures)
+    if _worth_waiting(option, pick):
+        return Full(figures)
+    return NoneReady(_why_none([option]), figures)
 
 
 def pace(sizes: Iterable[tuple[int, Pace | None]]) -> Pace | None:
@@ -95,8 +109,6 @@ def _by_weight(
 
 
 def _figures(options: Sequence[Option]) -> tuple[Figures, ...]:
-    if len(options) == 1:
-        return tuple([replica.figures() for replica in options[0].replicas])
     return tuple([replica.figures() for option in options for replica in option.replicas])
 
 

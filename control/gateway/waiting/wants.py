@@ -1,5 +1,7 @@
 """What a request is in a queue: read from its key, its route and its headers."""
 
+from typing import Protocol
+
 from control.gateway.admission.rules import Hold
 from control.gateway.http1.server import Request
 from control.gateway.limits import Limits
@@ -7,31 +9,31 @@ from control.gateway.waiting.rules import Want, deadline_seconds, served_priorit
 from control.routes.snapshot import RouteInfo
 
 
+class Footing(Protocol):
+    """What holds for all such calls."""
+
+    route: RouteInfo
+    pool: frozenset[str]
+    prompt_tokens_most: int | None
+    waiting_seconds: float
+    total_seconds: float
+
+
 def want_of(
-    request: Request, route: RouteInfo, limits: Limits, *, tier: str | None, hold: Hold
+    request: Request, footing: Footing, limits: Limits, *, tier: str | None, hold: Hold
 ) -> Want:
     """Raises a refusal if the deadline cannot be read."""
-    ms_max = int(limits.total_seconds * 1000)
-    asked = deadline_seconds(request.headers.get(b"x-deadline-ms"), ms_max)
-    if asked is None and route.deadline_ms is not None:
-        asked = route.deadline_ms / 1000
-    seconds = min(asked or limits.total_seconds, limits.total_seconds)
-    own = route.waiting_seconds
+    seconds, header = footing.total_seconds, request.headers.get(b"x-deadline-ms")
+    if header is not None:
+        seconds = deadline_seconds(header, int(limits.total_seconds * 1000))
+    identity, prompt, most = request.identity, hold.input_tokens, footing.prompt_tokens_most
     return Want(
-        pool=frozenset([target.deployment for target in route.targets if target.weight > 0]),
-        priority=served_priority(request.identity.priority, route.priority, tier),
-        tenant=request.identity.tenant_id,
-        input_tokens=hold.input_tokens,
-        ends_by=request.received_at + seconds,
-        waiting_seconds=limits.waiting_seconds if own is None else own,
-        kv_tokens=_kv_tokens(route, hold),
+        footing.pool,
+        served_priority(identity.priority, footing.route.priority, tier),
+        identity.tenant_id,
+        prompt,
+        request.received_at + seconds,
+        footing.waiting_seconds,
+        # An engine holds no more of one call than its context, however long the text looked.
+        (prompt if most is None or prompt < most else most) + hold.output_tokens,
     )
-
-
-def _kv_tokens(route: RouteInfo, hold: Hold) -> int:
-    """An engine holds no more of one call than its context, however long the text looked."""
-    prompt = hold.input_tokens
-    for target in route.targets:
-        if target.context_tokens is not None and target.context_tokens < prompt:
-            prompt = target.context_tokens
-    return prompt + hold.output_tokens

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from control.gateway import wire
+from control.gateway import ordinary, wire
 from control.gateway.errors import Refusal
 
 CORPUS = sorted((Path(__file__).parent / "corpus" / "json").glob("*.json"))
@@ -72,6 +72,8 @@ def check(raw: bytes) -> bool:
         refusal = raised
     else:
         refusal = None
+    whole = ordinary.read(raw, depth_max=64)
+    assert whole is None or not refusal and whole == ask, raw
     if refusal:
         assert refusal.status == 400, raw
         assert "Error" not in refusal.message, raw  # no library's words
