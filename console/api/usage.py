@@ -15,7 +15,7 @@ FILTERS = ("tenant", "key", "model", "route")
 NAME_CHARACTERS_MAX = 96
 PARAMETERS = [
     OpenApiParameter("month", str, description="As in 2026-11; this month if left out"),
-    OpenApiParameter("group", str, many=True, enum=list(facts.GROUPS), default="model"),
+    OpenApiParameter("group", str, many=True, enum=[*facts.GROUPS, *facts.TIMES], default="model"),
     *(OpenApiParameter(name, str, description="Only calls of this one") for name in FILTERS),
 ]
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from console.parts import Rows
-from control.metering import exports, facts
+from control.metering import exports, facts, watermarks
 from control.metering.cost import facts as cost
 from control.metering.exports import UsageWanted
 
@@ -68,7 +68,8 @@ def show(request: HttpRequest) -> HttpResponse:
     asked = _filter(request, at)
     wanted = asked.wanted
     rows = facts.usage(wanted, [asked.group])
-    calls = Rows(facts.events_count(wanted), lambda **span: facts.events(wanted, **span))
+    whole = next(iter(facts.usage(wanted, [])), None)
+    calls = Rows(whole.calls if whole else 0, lambda **span: facts.events(wanted, **span))
     costs = cost.cost_per_million(None, wanted.since, wanted.until)
     context = {
         "now": at,
@@ -76,7 +77,8 @@ def show(request: HttpRequest) -> HttpResponse:
         "groups": GROUPS,
         "periods": _periods(at.date()),
         "rows": rows,
-        "whole": _whole(wanted),
+        "whole": whole,
+        "stored": watermarks.stored(at),
         "tokens_most": max((row.input_tokens + row.output_tokens for row in rows), default=0),
         "costs": [one for one in costs if asked.names["model"] in ("", one.model)],
         "formula": costs[0].formula if costs else "",
@@ -112,11 +114,6 @@ def _filter(request: HttpRequest, at: datetime) -> Filter:
         group=given.get("group") or GROUPS[0],
         errors={field: list(errors) for field, errors in form.errors.items()},
     )
-
-
-def _whole(wanted: UsageWanted) -> facts.UsageRow | None:
-    """The sum over all that is asked for."""
-    return next(iter(facts.usage(wanted, [])), None)
 
 
 def _periods(today: date) -> list[tuple[str, date, date]]:

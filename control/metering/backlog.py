@@ -13,6 +13,7 @@ from control.states import Outcome, TokensSource
 
 REMEMBERED = "shipped.json"
 BAD_SUFFIX = ".bad"
+OPEN_SECONDS_MAX = 3600.0  # six times what gateways let a call last (limits.total_seconds)
 
 
 class OpenCall(msgspec.Struct):
@@ -40,6 +41,7 @@ class Batch:
     bad: list[tuple[Path, bytes]] = field(default_factory=list)
     lost: list[Close] = field(default_factory=list)
     lines: int = 0
+    is_whole: bool = False  # nothing was left unread
     is_last: bool = False  # of a dead owner: nothing will follow
 
     @property
@@ -66,7 +68,7 @@ def remember(folder: Path, position: Remembered) -> None:
     sync_folder(folder)
 
 
-def read(folder: Path, alive: bool, lines_max: int) -> Batch:
+def read(folder: Path, alive: bool, lines_max: int, at_seconds: float = 0.0) -> Batch:
     """The next lines, at most `lines_max`. The end of a dead owner's last line makes calls lost."""
     batch = Batch(after=remembered(folder))
     paths = segments(folder)  # listed before reading: all but the newest are whole by then
@@ -82,7 +84,10 @@ def read(folder: Path, alive: bool, lines_max: int) -> Batch:
                 return batch
         if path != paths[-1] or not alive:
             _take_torn_end(batch, path)
-    if not alive:
+    batch.is_whole = True
+    if alive:
+        _sweep(batch, at_seconds)
+    else:
         _end(batch, paths)
     return batch
 
@@ -122,6 +127,15 @@ def _end(batch: Batch, paths: list[Path]) -> None:
     last_sign_seconds = max((path.stat().st_mtime for path in paths), default=0.0)
     batch.lost = [lost(call, last_sign_seconds) for call in batch.after.calls.values()]
     batch.after.calls = {}
+
+
+def _sweep(batch: Batch, at_seconds: float) -> None:
+    """No call lasts so long: its gateway has forgotten it. An end that comes later rings."""
+    calls = batch.after.calls
+    overdue = [
+        name for name, call in calls.items() if call.open.started_at < at_seconds - OPEN_SECONDS_MAX
+    ]
+    batch.lost = [lost(calls.pop(name), at_seconds) for name in overdue]
 
 
 def lost(call: OpenCall, ended_at: float) -> Close:

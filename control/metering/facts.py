@@ -3,36 +3,17 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
-from django.db.models import Count, F, QuerySet, Sum
-from django.db.models.functions import TruncDay, TruncHour
+from django.db.models import QuerySet, Sum
 
 from control import checks
+from control.metering import sums
 from control.metering.exports import UsageWanted
 from control.metering.prices.stored import in_force, versions
 from control.metering.rules import amount_text
+from control.metering.sums import GROUPS, ROWS_MAX, TIMES, TOKEN_CLASSES
 from control.models import RefusalCount, UsageEvent
-
-GROUPS = {
-    "model": F("version__model__name"),
-    "version": F("version__name"),
-    "tenant": F("tenant__name"),
-    "project": F("project__name"),
-    "key": F("key__name"),
-    "route": F("route"),
-    "outcome": F("outcome"),
-    "day": TruncDay("started_at", tzinfo=UTC),
-    "hour": TruncHour("started_at", tzinfo=UTC),
-}
-ROWS_MAX = 10_000
-TOKEN_CLASSES = (
-    "input_tokens",
-    "cached_input_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "delivered_tokens",
-)
 
 
 @dataclass(frozen=True)
@@ -110,37 +91,24 @@ class PriceRow:
 def usage(wanted: UsageWanted, group_by: Sequence[str] = ("model",)) -> list[UsageRow]:
     """Sums over the calls that started in the time asked for, one row per group, in its order."""
     for name in group_by:
-        if name not in GROUPS:
-            raise checks.refuse("group", f"{name!r} is unknown: use {', '.join(GROUPS)}")
-    names = [f"by_{name}" for name in group_by]
-    expressions = {f"by_{name}": GROUPS[name] for name in group_by}
-    rows = (
-        _events(wanted)
-        .annotate(**expressions)
-        .values(*names, "currency")
-        .annotate(
-            calls=Count("pk"),
-            amount=Sum("amount_pico"),
-            **{f"sum_{name}": Sum(name) for name in TOKEN_CLASSES},
-        )
-        .order_by(*names, "currency")[:ROWS_MAX]
-    )
-    groups: dict[tuple, list[dict]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(row[name] for name in names)].append(row)
-    return [_usage_row(group, parts) for group, parts in groups.items()]
+        if name not in GROUPS and name not in TIMES:
+            raise checks.refuse("group", f"{name!r} is unknown: use {', '.join((*GROUPS, *TIMES))}")
+    return [_usage_row(group, parts) for group, parts in sums.rows(wanted, group_by).items()]
 
 
 def _usage_row(group: tuple, parts: list[dict]) -> UsageRow:
     """Calls priced in two currencies, or not at all, are one row with an amount for each."""
+    amounts: dict[str, int] = defaultdict(int)
+    for part in parts:
+        amounts[part["currency"]] += int(part["sum_amount"])
     return UsageRow(
         group=group,
-        calls=sum(part["calls"] for part in parts),
+        calls=int(sum(part["sum_calls"] for part in parts)),
         **{name: int(sum(part[f"sum_{name}"] for part in parts)) for name in TOKEN_CLASSES},
         amounts=tuple(
-            Amount(part["currency"], amount_text(part["amount"]))
-            for part in parts
-            if part["currency"]
+            Amount(currency, amount_text(pico))
+            for currency, pico in sorted(amounts.items())
+            if currency
         ),
     )
 
@@ -172,7 +140,7 @@ _RENAMED = frozenset({"tenant", "project", "key", "model", "version", "amount"})
 
 
 def events_count(wanted: UsageWanted) -> int:
-    return _events(wanted).count()
+    return sum(row.calls for row in usage(wanted, ()))
 
 
 def refusals(since: datetime, until: datetime) -> list[tuple[str, str, int]]:
@@ -201,14 +169,8 @@ PRICED = ("input", "cached_input", "output")
 
 
 def _events(wanted: UsageWanted) -> QuerySet[UsageEvent]:
-    names = {
-        "tenant__name": wanted.tenant,
-        "key__name": wanted.key,
-        "version__model__name": wanted.model,
-        "route": wanted.route,
-    }
-    return UsageEvent.objects.filter(
-        started_at__gte=wanted.since,
-        started_at__lt=wanted.until,
-        **{name: value for name, value in names.items() if value},
+    """Calls; what corrects one is no call."""
+    found = UsageEvent.objects.filter(
+        kind="final", started_at__gte=wanted.since, started_at__lt=wanted.until
     )
+    return sums.named(found, wanted)

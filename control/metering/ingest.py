@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.db import connection, transaction
 
-from control.metering import backlog, budgets, events, traces
+from control.metering import backlog, budgets, events, traces, watermarks
 from control.metering.backlog import Batch
 from control.metering.drift import attempts
 from control.metering.segments import locked, owners
@@ -100,7 +100,7 @@ def _ship_owner(folder: Path, is_live: bool, at: datetime, watching: tuple[Step,
 def _ship_batches(folder: Path, alive: bool, at: datetime, watching: tuple[Step, Tell]) -> Shipped:
     total, (step, tell) = Shipped(), watching
     for _ in range(BATCHES_MAX):
-        batch = backlog.read(folder, alive, BATCH_LINES_MAX)
+        batch = backlog.read(folder, alive, BATCH_LINES_MAX, at.timestamp())
         step("read")
         if batch.has_news:
             total += _store(folder, batch, at, step)
@@ -112,11 +112,15 @@ def _ship_batches(folder: Path, alive: bool, at: datetime, watching: tuple[Step,
         if batch.is_last:
             budgets.release(folder.name)
             step("released")
+        elif batch.is_whole:
+            owner = folder.name[:OWNER_CHARACTERS_MAX]
+            watermarks.tell(owner, at, batch.after.calls.values(), news=batch.has_news)
+            step("told")
         backlog.forget(folder, batch)
         if batch.is_last:
             SpoolPosition.objects.filter(pk=folder.name[:OWNER_CHARACTERS_MAX]).delete()
         step("forgotten")
-        if batch.is_last or batch.lines < BATCH_LINES_MAX:
+        if batch.is_whole:
             break
     return total
 

@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from control.metering.actions import save_cost_rate
+from control.metering.books.actions import rebuild_hours
 from control.metering.cost import hours
 from control.metering.cost.rules import hour_of
 from control.metering.prices.actions import save_price
@@ -57,6 +58,7 @@ def used(fleet):
     a_call(1)
     a_call(2, at=AT - timedelta(days=1))
     a_call(3, tenant="tenant-2")
+    rebuild_hours(AT - timedelta(days=2), AT + timedelta(days=1))
     replica = Replica.objects.filter(state="ready").first()
     model = replica.version.model.name
     save_price(price_wanted(model, "USD", {"input": "0.10", "output": "0.40"}), **BY)

@@ -9,6 +9,7 @@ from control.metering import facts
 from control.metering.exports import UsageWanted, month
 from control.metering.facts import Amount
 from control.metering.ingest import ship
+from control.metering.rules import amount_text
 from control.metering.spool import Refused as RefusedCalls
 from control.metering.spool import SpoolWriter
 from control.models import Price
@@ -47,6 +48,31 @@ def test_usage_is_summed_by_what_was_asked_for(house, tmp_path):
     assert [row.group[0].day for row in days] == [20, 21]
     only = UsageWanted(*month("2026-11"), tenant="other")
     assert [row.calls for row in facts.usage(only, ("key",))] == [1]
+
+
+@pytest.mark.parametrize(
+    ("since_minutes", "until_minutes", "calls"),
+    [
+        *((0, 60, 6), (0, 180, 18), (30, 90, 6), (30, 60, 3), (10, 50, 4), (0, 10, 1), (10, 10, 0)),
+        *((-330, 1110, 18), (50, 130, 8), (179, 181, 0), (170, 171, 1), (-60, 5, 1)),
+    ],
+)
+def test_parts_of_hours_are_summed_from_events_to_the_instant(
+    house, tmp_path, since_minutes, until_minutes, calls
+):
+    """One call each ten minutes, for three hours."""
+    starts = [AT.timestamp() + 600 * n for n in range(18)]
+    store(tmp_path, *(house.close(f"req_{n}", started_at=at) for n, at in enumerate(starts)))
+    span = AT + timedelta(minutes=since_minutes), AT + timedelta(minutes=until_minutes)
+    rows = facts.usage(UsageWanted(*span), ("model", "outcome"))
+    assert sum(row.calls for row in rows) == calls == facts.events_count(UsageWanted(*span))
+    assert len(rows) == bool(calls)
+    if calls:
+        amounts = (Amount("USD", amount_text(calls * 285_000_000)),)
+        assert (rows[0].group, rows[0].amounts) == (("gemma", "complete"), amounts)
+        assert sum(row.output_tokens for row in facts.usage(UsageWanted(*span), ("hour",))) == (
+            50 * calls
+        )
 
 
 def test_calls_in_two_currencies_are_one_row_with_two_amounts(house, tmp_path):
