@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from tests.flows.books import books_balance
+from tests.flows.drift import engines_agree
 from tests.flows.traffic import Traffic, traffic
 from tests.flows.weir import Weir, is_alive, until
 
@@ -209,3 +210,10 @@ def test_ctrl_c_lets_running_streams_end_and_leaves_no_process(weir):
     assert in_flight <= {call.id for call in calls.calls if call.whole}
     weir.start()
     settled(weir, calls)
+
+
+def test_whatever_was_killed_engines_counted_what_the_books_say(weir):
+    """The last of these: one engine was killed, and calls of it were cut."""
+    hours = engines_agree(weir)
+    assert len({hour["replica_id"] for hour in hours}) > 1
+    assert sum(hour["engine"]["output"] for hour in hours) > 0

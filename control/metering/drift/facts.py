@@ -37,12 +37,6 @@ def stored_until(at: datetime) -> datetime:
     return min(slowest or at, at - LIFE)
 
 
-def open_incidents() -> QuerySet:
-    """That nobody has closed, and late usage has not explained; the newest first."""
-    rows = Drift.objects.filter(is_incident=True, closed_at=None)
-    return rows.select_related("replica__deployment").order_by("-hour", "pk")
-
-
 def spans(since: datetime, until: datetime) -> list[Span]:
     """Of hours that begin in between: those not judged yet, and those that are open incidents."""
     judged = Drift.objects.filter(replica=OuterRef("replica"), end_at=OuterRef("read_at"))

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from control.checks import Refused
-from control.metering.drift import actions, attempts, facts
+from control.metering.drift import actions, attempts, books
 from control.metering.ingest import ship
 from control.models import Attempt, AuditEntry, Drift, EngineCount, SpoolPosition
 from control.states import Purpose
@@ -145,7 +145,7 @@ def test_what_nobody_wrote_down_is_an_incident_with_its_calls(replica, spools):
     assert (
         entry.reason == "its engine counted +5,000 input tokens of 5,200 that no attempt explains"
     )
-    assert facts.open_incidents().count() == 1
+    assert books.open_count() == 1
     actions.judge_hours(LATER)  # again, for late usage may explain it
     assert AuditEntry.objects.filter(action="open drift incident").count() == 1
 
@@ -156,7 +156,7 @@ def test_late_usage_ends_an_incident(replica, spools):
     spools.call(5, input_tokens=5000)
     [row] = actions.judge_hours(LATER)
     assert not row.is_incident
-    assert not facts.open_incidents().exists()
+    assert not books.open_count()
     assert AuditEntry.objects.filter(action="end drift incident").exists()
 
 
@@ -167,7 +167,7 @@ def test_a_person_closes_an_incident_and_says_what_it_was(replica):
         actions.close_incident(row.pk, **BY | {"reason": " "})
     actions.close_incident(row.pk, **BY)
     actions.close_incident(row.pk, **BY)  # twice is as good as once
-    assert not facts.open_incidents().exists()
+    assert not books.open_count()
     assert actions.judge_hours(LATER) == []
     row.refresh_from_db()
     assert (row.closed_by, row.closed_reason) == ("ada", "a benchmark asked it directly")
