@@ -16,6 +16,7 @@ from control.fleet.disk import facts as disk
 from control.fleet.nodes import facts as machines
 from control.metering import spending
 from control.metering.alerts import facts as alerts
+from control.metering.drift import books
 from control.recovery import facts as recovery
 from control.routes import facts as routes
 from control.states import NodeState, ReplicaState
@@ -36,6 +37,8 @@ MENU = (
     ("Playground", "playground", "message-bolt"),
     ("Audit", "audit", "history"),
 )
+
+DRIFT_HOURS, DRIFT_ROWS, INCIDENTS = 48, 200, 20
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,11 @@ def route(at: datetime, name: str) -> dict:
     return {"now": at, "route": routes.route(name)}
 
 
+def drift(at: datetime, _: str = "") -> dict:
+    hours = books.hours(books.hours_before(at, DRIFT_HOURS), limit=DRIFT_ROWS)
+    return {"now": at, "hours": hours, "incidents": books.open_incidents(limit=INCIDENTS)}
+
+
 PARTS: dict[str, Callable[[datetime, str], dict]] = {
     "overview": overview,
     "deployments": deployments,
@@ -165,6 +173,7 @@ PARTS: dict[str, Callable[[datetime, str], dict]] = {
     "nodes": nodes,
     "node": node,
     "budgets": budgets,
+    "drift": drift,
 }
 
 

@@ -34,6 +34,12 @@ def count(value: int | None) -> str:
 
 
 @register.filter
+def signed(value: int) -> str:
+    """What is too much or too little, in full."""
+    return f"{value:+,}" if value else "0"
+
+
+@register.filter
 def of(key: str, values: Mapping[str, float]) -> float | None:
     """What a mapping says of a key: {{ device.uuid|of:utilisation }}."""
     return values.get(key)

@@ -8,6 +8,7 @@ from console.api.base import OperatorsOnly
 from console.api.budgets import Alerts, AlertSeen, Budgets
 from console.api.credit import Credit
 from console.api.disk import Runtimes, Weights
+from console.api.drift import Drifts
 from console.api.fleet import Deployments, Routes
 from console.api.models import Models
 from console.api.nodes import Nodes
@@ -29,6 +30,7 @@ router.register("deployments", Deployments, basename="api-deployment")
 router.register("routes", Routes, basename="api-route")
 router.register("models", Models, basename="api-model")
 router.register("nodes", Nodes, basename="api-node")
+router.register("drift", Drifts, basename="api-drift")
 
 urlpatterns = [
     *router.urls,

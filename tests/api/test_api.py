@@ -40,7 +40,17 @@ def problems(response) -> dict[str, str]:
     return {it["field"]: it["what"] for it in response.json()["error"]["problems"]}
 
 
-ADDRESSES = ["tenants", "keys", "deployments", "routes", "nodes", "models", "usage", "schema"]
+ADDRESSES = [
+    "tenants",
+    "keys",
+    "deployments",
+    "routes",
+    "nodes",
+    "models",
+    "usage",
+    "drift",
+    "schema",
+]
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

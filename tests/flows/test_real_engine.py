@@ -10,9 +10,10 @@ import openai
 import psutil
 import pytest
 
-from engines.kinds import KINDS
 from tests.engines.real import install_runtime, make_tiny_model
 from tests.flows.books import books_balance
+from tests.flows.drift import engines_agree
+from tests.flows.tiny import TOKENS, answer, client, cut, load, long_answer, running_calls
 from tests.flows.weir import HANG_SECONDS, Weir, is_alive, until
 from tests.servers import SHARED
 
@@ -47,7 +48,6 @@ routes:
   - {name: chat-tiny, targets: [{deployment: tiny, weight: 100}]}
 """
 WEIR_HANG = 15  # seconds without a token: more than a busy machine needs for one
-TOKENS = 100  # of each answer of a load
 QUESTION = [{"role": "user", "content": "abc"}]
 
 
@@ -75,12 +75,6 @@ def weir(model: str):
 
 def ready(weir: Weir) -> bool:
     return httpx.get(f"{weir.gateway_url}/ready", timeout=5).status_code == 200
-
-
-def client(weir: Weir) -> openai.OpenAI:
-    return openai.OpenAI(
-        base_url=f"{weir.gateway_url}/v1", api_key=weir.key, timeout=HANG_SECONDS, max_retries=0
-    )
 
 
 def events(weir: Weir) -> list[tuple]:
@@ -210,43 +204,28 @@ def test_e02_an_engine_that_hangs_is_noticed_left_and_replaced(weir):
     books_balance(weir)
 
 
-def long_answer(weir: Weir) -> str:
-    """Answers one after the other, so that one runs whenever it is looked at; cut at last."""
-    while True:
-        try:
-            answer(weir, 480)
-        except openai.APIError:
-            return "cut"
-
-
-def running_calls(weir: Weir, number: int) -> bool:
-    [(port,)] = weir.rows("SELECT port FROM control_replica WHERE id = %s", number)
-    page = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
-    return KINDS["vllm"].parse_metrics(page).generation_tokens > 200
-
-
-def answer(weir: Weir, tokens: int) -> int:
-    """How many tokens came of a stream of so many."""
-    stream = client(weir).completions.create(
-        model="chat-tiny",
-        prompt="abc",
-        max_tokens=tokens,
-        stream=True,
-        stream_options={"include_usage": True},
-        extra_body={"ignore_eos": True},
-    )
-    return [chunk.usage.completion_tokens for chunk in stream if chunk.usage][-1]
-
-
-def load(weir: Weir, enough: Event) -> list[int]:
-    """Answers until there is nobody to give one; an answer that is cut fails the test."""
-    whole = []
-    while not enough.is_set():
-        try:
-            whole.append(answer(weir, TOKENS))
-        except openai.APIStatusError:
-            return whole  # refused before anything of it came
-    raise AssertionError("there was always somebody to give one")
+def test_whatever_was_cut_or_killed_the_engine_counted_what_the_books_say(weir: Weir):
+    number, pid = replica(weir)
+    several = {"model": "chat-tiny", "prompt": "a b c", "max_tokens": 8, "n": 2}
+    assert client(weir).completions.create(**several).usage.completion_tokens == 16
+    for chunks in (0, 1, 20):
+        cut(weir, chunks)
+    assert answer(weir, 50) == 50
+    with ThreadPoolExecutor() as pool:
+        call = pool.submit(long_answer, weir)
+        until(lambda: running_calls(weir, number), "a call that runs")
+        os.killpg(pid, signal.SIGKILL)
+        assert call.result(HANG_SECONDS) == "cut"
+    replaced(weir, number)
+    assert serves(weir)
+    hours = engines_agree(weir)
+    by_replica = {hour["replica_id"]: hour for hour in hours}
+    assert set(by_replica) >= {number, replica(weir)[0]}
+    assert by_replica[number]["cut_attempts"] >= 3
+    # Warm-up calls and one answer, each told to its end: the books leave no room at all.
+    last = by_replica[replica(weir)[0]]
+    assert last["cut_attempts"] == 0
+    assert last["attempted"] == last["engine"] == last["attempted_min"] == last["attempted_max"]
 
 
 def test_e06_taken_out_of_the_file_under_load_it_loses_no_token_and_is_gone(weir, model):

@@ -61,10 +61,10 @@ def incident(drift_id: int) -> Hour | None:
     return row and _hour(row)
 
 
-def open_incidents() -> list[Hour]:
+def open_incidents(*, limit: int = ROWS_MAX) -> list[Hour]:
     """That nobody has closed, and late usage has not explained; the newest first."""
     rows = _rows().filter(is_incident=True, closed_at=None).order_by("-hour", "pk")
-    return [_hour(row) for row in rows[:ROWS_MAX]]
+    return [_hour(row) for row in rows[:limit]]
 
 
 def open_count() -> int:
