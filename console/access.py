@@ -1,16 +1,20 @@
-"""Who may open what: operators (Django's staff users), signed in; all else is refused."""
+"""Who may open what: operators (Django's staff users); people of a tenant its own pages."""
 
 import hashlib
 
 import redis
 from django import forms
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.middleware import LoginRequiredMiddleware
-from django.contrib.auth.views import LoginView
+from django.contrib.auth.views import LoginView, PasswordResetConfirmView
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
+
+from control.tenancy.members.facts import tenant_of
 
 # 4403 reads as HTTP's 403 for a socket: the page then asks to sign in instead of retrying.
 CLOSE_REFUSED = 4403
@@ -26,23 +30,43 @@ def is_operator(user) -> bool:
     return bool(user and user.is_authenticated and user.is_active and user.is_staff)
 
 
+def for_members(view):
+    """Of people who belong to a tenant: the view finds its name in `request.tenant`."""
+    view.is_for_members = True
+    return view
+
+
 def who(request: HttpRequest) -> dict:
     """What every action asks for: who, why and when."""
     return {"by": request.user.username, "reason": "console", "at": timezone.now()}
 
 
 class OperatorsOnly(LoginRequiredMiddleware):
-    """Every view asks for an operator, unless it says @login_not_required (or is the API's)."""
+    """Every view asks for an operator, unless it says @login_not_required (or is the API's), or
+    @for_members: then for somebody of a tenant, whose pages show that tenant and no other."""
 
     def process_view(self, request: HttpRequest, view_func, view_args, view_kwargs):
-        if not getattr(view_func, "login_required", True) or is_operator(request.user):
+        if not getattr(view_func, "login_required", True):
+            return None
+        is_for_members = getattr(view_func, "is_for_members", False)
+        if not is_for_members and is_operator(request.user):
             return None
         if request.user.is_authenticated:
-            return render(request, "pages/refused.html", status=403)
+            return self._of_a_tenant(request, is_for_members)
         answer = self.handle_no_permission(request, view_func)
         if request.htmx:  # a swapped-in login page would look like a broken part
             return HttpResponse(headers={"HX-Redirect": answer["Location"]})
         return answer
+
+    def _of_a_tenant(self, request: HttpRequest, is_for_members: bool) -> HttpResponse | None:
+        tenant = tenant_of(request.user)
+        if tenant and is_for_members:
+            request.tenant = tenant
+            return None
+        if tenant and request.path == reverse("overview"):
+            return redirect("own")
+        context = {"is_member": bool(tenant), "is_operator": is_operator(request.user)}
+        return render(request, "pages/refused.html", context, status=403)
 
 
 class ContentPolicy:
@@ -84,9 +108,9 @@ class OperatorForm(AuthenticationForm):
 
     def confirm_login_allowed(self, user) -> None:
         super().confirm_login_allowed(user)
-        if not is_operator(user):
+        if not is_operator(user) and not tenant_of(user):
             raise forms.ValidationError(
-                "This account is not an operator. Ask one to set its staff flag.",
+                "This account is not an operator, and of no tenant. Ask an operator.",
                 code="not_operator",
             )
 
@@ -110,3 +134,27 @@ class SignIn(LoginView):
     template_name = "pages/login.html"
     authentication_form = OperatorForm
     redirect_authenticated_user = True
+
+    def get_default_redirect_url(self) -> str:
+        return super().get_default_redirect_url() if is_operator(self.request.user) else "/own/"
+
+
+class ChoosePassword(PasswordResetConfirmView):
+    """Under the link that an operator was given for somebody of a tenant."""
+
+    template_name = "pages/password.html"
+    post_reset_login = False
+    success_url = "/login/"
+
+    def get_user(self, uidb64: str):
+        user = super().get_user(uidb64)
+        return user if _is_member(user) else None
+
+    def form_valid(self, form):
+        messages.success(self.request, "The password is set: sign in with it.")
+        return super().form_valid(form)
+
+
+def _is_member(user) -> bool:
+    """Operators' passwords are not set by a link."""
+    return bool(user and user.is_active and not user.is_staff and hasattr(user, "member"))

@@ -37,6 +37,13 @@ MENU = (
     ("Playground", "playground", "message-bolt"),
     ("Audit", "audit", "history"),
 )
+OWN_MENU = (
+    ("Usage", "own", "chart-bar"),
+    ("Calls", "own-calls", "activity"),
+    ("Budgets", "own-budgets", "coin"),
+    ("Invoices", "own-invoices", "inbox"),
+    ("Password", "own-password", "key"),
+)
 
 DRIFT_HOURS, DRIFT_ROWS, INCIDENTS = 48, 200, 20
 
@@ -67,11 +74,15 @@ def menu(request: HttpRequest) -> dict:
     """Context processor: the sidebar, with the entry that the page belongs to."""
     match = request.resolver_match
     here = match.route.split("/")[0] if match else ""
+    if getattr(request, "tenant", None):  # somebody of a tenant, who sees nothing else
+        name = match.url_name if match else ""
+        return {"menu": [MenuEntry(*entry, entry[1] == name) for entry in OWN_MENU], "home": "own"}
     return {
         "menu": [
             MenuEntry(title, name, icon, here == ("" if name == "overview" else name))
             for title, name, icon in MENU
-        ]
+        ],
+        "home": "overview",
     }
 
 

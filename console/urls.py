@@ -5,7 +5,7 @@ from django.contrib.auth.views import LogoutView
 from django.http import HttpResponse
 from django.urls import include, path
 
-from console.access import SignIn
+from console.access import ChoosePassword, SignIn
 from console.api import own_usage
 from console.pages import (
     audit,
@@ -14,9 +14,11 @@ from console.pages import (
     deployments,
     drift,
     keys,
+    members,
     models,
     nodes,
     overview,
+    own,
     placing,
     playground,
     prices,
@@ -61,6 +63,7 @@ urlpatterns = [
     path("tenants/", tenants.show, name="tenants"),
     path("tenants/<slug:name>/", tenants.one, name="tenant"),
     path("tenants/<slug:name>/credit/", credit.add, name="add-credit"),
+    path("tenants/<slug:name>/members/", members.change, name="members"),
     path("keys/", keys.show, name="keys"),
     path("keys/<int:key_id>/revoke/", keys.revoke, name="revoke-key"),
     path("usage/", usage.show, name="usage"),
@@ -75,6 +78,17 @@ urlpatterns = [
     path("prices/of/<str:model>/withdraw/", prices.withdraw, name="withdraw-price"),
     path("playground/", playground.show, name="playground"),
     path("audit/", audit.show, name="audit"),
+    path("own/", own.usage, name="own"),
+    path("own/calls/", own.calls, name="own-calls"),
+    path("own/budgets/", own.budgets, name="own-budgets"),
+    path("own/invoices/", own.invoices, name="own-invoices"),
+    path("own/invoices/<str:number>/", own.invoice, name="own-invoice"),
+    path("own/password/", own.password, name="own-password"),
+    path(
+        "password/<uidb64>/<token>/",
+        login_not_required(ChoosePassword.as_view()),
+        name="choose-password",
+    ),
     path("v1/usage", own_usage.show, name="own-usage"),
     path("api/", include("console.api.urls")),
     path("login/", SignIn.as_view(), name="login"),

@@ -10,6 +10,7 @@ from console.api.credit import Credit
 from console.api.disk import Runtimes, Weights
 from console.api.drift import Drifts
 from console.api.fleet import Deployments, Routes
+from console.api.members import Member, Members
 from console.api.models import Models
 from console.api.nodes import Nodes
 from console.api.prices import Margins, PriceHistory, PricePreview, PriceProposal, Prices
@@ -36,6 +37,8 @@ urlpatterns = [
     *router.urls,
     path("runtimes/", Runtimes.as_view(), name="api-runtimes"),
     path("weights/", Weights.as_view(), name="api-weights"),
+    path("tenants/<slug:name>/members/", Members.as_view(), name="api-members"),
+    path("tenants/<slug:name>/members/<str:username>/", Member.as_view(), name="api-member"),
     path("tenants/<slug:name>/credit/", Credit.as_view(), name="api-credit"),
     path("budgets/", Budgets.as_view(), name="api-budgets"),
     path("alerts/", Alerts.as_view(), name="api-alerts"),

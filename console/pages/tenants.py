@@ -19,6 +19,7 @@ from control.metering.alerts import facts as alerts
 from control.metering.prepaid import facts as prepaid
 from control.states import Priority
 from control.tenancy import actions, facts
+from control.tenancy.members import facts as people
 from control.tenancy.rules import BudgetWanted, Limits, TenantWanted
 
 ROWS = 50
@@ -89,6 +90,7 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
         "credit": prepaid.credit(name, timezone.now()),
         "entries": prepaid.entries(name),
         "credit_form": credit.new_form(),
+        "members": people.members(name),
         "uses": spending.budgets(timezone.now(), name),
         "alerts": alerts.alerts(name, count=10),
         "alert_secret": alerts.secret_text(name) if tenant.alert_url else "",

@@ -10,7 +10,7 @@ from django.urls import get_resolver
 from console.access import CLOSE_REFUSED, FAILURES_MAX
 from tests.console.sockets import Socket
 
-OPEN = {"login/", "health", "v1/usage"}
+OPEN = {"login/", "health", "v1/usage", "password/<uidb64>/<token>/"}
 FILLED = {"slug": "a", "int": "1", "str": "a", "path": "a"}  # by the kind of blank
 
 
