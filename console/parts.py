@@ -14,6 +14,7 @@ from control.catalog import fitting
 from control.fleet import facts as fleet
 from control.fleet.disk import facts as disk
 from control.fleet.nodes import facts as machines
+from control.fleet.troubles import facts as troubles
 from control.metering import spending
 from control.metering.alerts import facts as alerts
 from control.metering.drift import books
@@ -24,6 +25,7 @@ from control.telemetry import store
 from control.telemetry.messages import DEVICE
 
 BANNERS_MAX = 5
+TROUBLES_MAX = 20
 MENU = (
     ("Overview", "overview", "dashboard"),
     ("Deployments", "deployments", "stack-2"),
@@ -102,9 +104,18 @@ def overview(at: datetime, _: str = "") -> dict:
         "devices": len(devices),
         "memory_total_bytes": sum(device.memory_total_bytes for device in devices),
         "memory_booked_bytes": sum(device.booked_bytes for device in devices),
-        "troubles": [deployment for deployment in deployments if _in_trouble(deployment)],
+        **_troubles(deployments, nodes, at),
         **_alerts(),
     }
+
+
+def _troubles(deployments: list, nodes: list, at: datetime) -> dict:
+    """What is open, and which deployments fare badly that nothing of it names."""
+    found = troubles.of(deployments, nodes, at)
+    named = {one.about for one in found if one.is_urgent}
+    others = [one for one in deployments if _in_trouble(one) and one.name not in named]
+    more = max(0, len(found) - TROUBLES_MAX)
+    return {"open": found[:TROUBLES_MAX], "open_more": more, "troubles": others}
 
 
 def budgets(at: datetime, _: str = "") -> dict:

@@ -15,6 +15,7 @@ from console.api.models import Models
 from console.api.nodes import Nodes
 from console.api.prices import Margins, PriceHistory, PricePreview, PriceProposal, Prices
 from console.api.tenancy import Keys, Tenants
+from console.api.troubles import Troubles
 from console.api.usage import Usage
 
 
@@ -48,6 +49,7 @@ urlpatterns = [
     path("prices/margins/", Margins.as_view(), name="api-margins"),
     path("prices/of/<str:model>/", PriceHistory.as_view(), name="api-price-history"),
     path("prices/of/<str:model>/proposal/", PriceProposal.as_view(), name="api-price-proposal"),
+    path("troubles/", Troubles.as_view(), name="api-troubles"),
     path("usage/", Usage.as_view(), name="api-usage"),
     path("schema/", Schema.as_view(), name="api-schema"),
 ]

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from django.db.models import F
 
-from control.autoscaling import rules
 from control.autoscaling.rules import Bounds, Fleet, Memory, Signs
 from control.catalog import fitting
 from control.fleet.scaling import Scaling, scaling_of
+from control.fleet.troubles.rules import warnings
 from control.models import Deployment, Replica, Reservation, ScalingState
 from control.placement import wanted as placing
 from control.states import (
@@ -214,7 +214,7 @@ def sizing(name: str) -> Sizing | None:
         return None
     live = replicas([row.pk])[row.pk]
     state = getattr(row, "scaling_state", None)
-    told = rules.warnings(
+    told = warnings(
         is_interactive=row.priority == Priority.INTERACTIVE,
         replicas_max=row.replicas_max,
         wanted=row.replicas_wanted,

@@ -196,17 +196,3 @@ def _stays(signs: Signs, memory: Memory, at: datetime) -> str:
     if memory.held_until and at < memory.held_until:
         return "another version was wanted a moment ago: it does not shrink yet"
     return ""
-
-
-# --- what operators are warned about ---------------------------------------------------------
-
-
-def warnings(*, is_interactive: bool, replicas_max: int, wanted: int, nodes: int) -> list[str]:
-    """Of an active deployment whose `wanted` replicas are on so many nodes."""
-    if not is_interactive:
-        return []
-    if min(wanted, replicas_max) < 2:
-        return ["interactive calls stop when its only replica does: let it have two"]
-    if nodes == 1:
-        return ["all of its replicas are on one node: interactive calls stop with that"]
-    return []

@@ -87,6 +87,8 @@ class DeploymentFacts:
     scaling: Scaling = Scaling()
     allow_shorter_context: bool = False
     guarded_until: datetime | None = None
+    hindrance: str = ""
+    hindered_at: datetime | None = None
 
     @property
     def ready(self) -> int:
@@ -238,6 +240,8 @@ def _deployment(row: Deployment, replicas: tuple[ReplicaFacts, ...]) -> Deployme
         allow_shorter_context=row.allow_shorter_context,
         guarded_until=row.guarded_until,
         note=row.note,
+        hindrance=row.hindrance,
+        hindered_at=row.hindered_at,
         launch_after=row.launch_after,
         created_at=row.created_at,
         replicas=replicas,

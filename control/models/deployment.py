@@ -37,6 +37,9 @@ class Deployment(models.Model):
     hindrance = models.CharField(
         max_length=16, blank=True, default="", help_text="To those who wait for it"
     )
+    hindered_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since when, of a hindrance that is there"
+    )
     hindrance_cause = models.CharField(
         max_length=64, blank=True, default="", help_text="Of its last failed launch"
     )

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 
 from control.fleet import orders
 from control.models import Deployment, IllegalMove, Node, Replica, SnapshotPart
@@ -77,6 +78,8 @@ def _write(action: BackOff | Note, **more: datetime) -> bool:
         if told != (action.hindrance, action.cause) or (action.hindrance and more):
             SnapshotPart.raise_version(Part.ROUTES)
         hindrance = {"hindrance": action.hindrance, "hindrance_cause": action.cause}
+        if action.hindrance != row.hindrance:
+            hindrance["hindered_at"] = Now() if action.hindrance else None
         Deployment.objects.filter(pk=row.pk).update(note=action.note, **hindrance, **more)
     return True
 

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from control.autoscaling.rules import Bounds, Fleet, Memory, Signs, decide, warnings
+from control.autoscaling.rules import Bounds, Fleet, Memory, Signs, decide
 from control.fleet.scaling import Policy, Scaling, Schedule
+from control.fleet.troubles.rules import warnings
 
 AT = datetime(2026, 11, 30, 12, tzinfo=UTC)  # a Monday
 SCALING = Scaling()

@@ -17,7 +17,7 @@ _SAME = (  # columns that facts hold as they are
     *("quarantined_at", "quarantine_reason"),
 )
 _SAME_OF_NODE = (
-    *("name", "address", "state", "cordoned", "note", "heartbeat_at", "joined_at"),
+    *("name", "address", "state", "state_at", "cordoned", "note", "heartbeat_at", "joined_at"),
     *("pool", "labels", "driver", "draining", "leaving_by", "leaving_reason"),
 )
 
@@ -59,6 +59,7 @@ class NodeFacts:
     name: str
     address: str
     state: str
+    state_at: datetime | None
     cordoned: bool
     note: str
     heartbeat_at: datetime | None

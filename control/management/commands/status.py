@@ -9,9 +9,11 @@ import psutil
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error as DatabaseError
+from django.utils import timezone
 
 from control.fleet import facts as fleet
 from control.fleet.nodes import facts as machines
+from control.fleet.troubles import facts as troubles
 from control.management.local.home import Home
 from control.management.shell import database_away, require_database
 from control.routes import facts as routes
@@ -86,6 +88,10 @@ def _status(gateway: GatewayStanding) -> dict:
             for deployment in fleet.deployments()
         ],
         "nodes": [{"name": node.name, "state": node.state} for node in machines.nodes()],
+        "troubles": [
+            {"kind": one.kind, "about": one.about, "what": one.what}
+            for one in troubles.troubles(timezone.now())
+        ],
         "snapshot_age_seconds": max((age for age in ages if age is not None), default=None),
         "spool_events": sum(one.spool_events for one in heard) if heard else None,
     }
@@ -99,7 +105,7 @@ def _starts() -> bool:
 
 def _nothing_yet(gateway: GatewayStanding) -> dict:
     """The same members, while there is no database to read them from."""
-    lists = ("tenants", "routes", "deployments", "nodes")
+    lists = ("tenants", "routes", "deployments", "nodes", "troubles")
     return {
         "version": settings.VERSION,
         "gateway": {"url": gateway.url, "ready": gateway.ready},
@@ -155,6 +161,9 @@ def _as_text(status: dict) -> str:
     lines += [
         f"route        {route['name']}  {route['ready_replicas']} ready replicas"
         for route in status["routes"]
+    ]
+    lines += [
+        f"trouble      {one['about']}  {one['kind']}: {one['what']}" for one in status["troubles"]
     ]
     if not status["routes"]:
         lines.append("route        none yet: `weir apply -f service.yaml --yes` makes them")
