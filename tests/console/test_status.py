@@ -101,6 +101,7 @@ def test_scripts_get_one_object_with_everything(fleet):
             }
         ],
         "nodes": [{"name": "node-1", "state": "ready"}],
+        "troubles": [],
         "snapshot_age_seconds": 1.5,
         "spool_events": 3,
     }
