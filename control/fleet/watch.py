@@ -20,8 +20,8 @@ from control.models import Node, Replica
 from control.states import REPLICA_FINAL, REPLICA_LIVE, ReplicaState, ReservationState
 from control.telemetry.outages import DATABASE_AWAY, Outage
 from control.telemetry.publish import Publisher
-from engines import gpu, orphans, supervisor
-from engines.spec import GpuReading
+from engines import gpu, orphans, ours, supervisor
+from engines.spec import EngineRecord, GpuReading
 
 BEAT_SECONDS = 1.0
 LOOKS_AT_ONCE = 6
@@ -33,6 +33,7 @@ FILES_EVERY_BEATS = 5
 FREE_EVERY_BEATS = 10  # devices that nobody holds are counted too, but seldom
 DISK_EVERY_BEATS = 30
 FOLDERS_KEPT = timedelta(hours=24)
+MEMBERS_EVERY = timedelta(seconds=10)
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Watch:
         self._readings: list[GpuReading] = []
         self._engines = looks.Engines(self._publisher, self._look_soon)
         self._use = usage_time.UseMeter()
+        self._members = Members()
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
         self._busy: set[str] = set()
         self._pending: set[Future] = set()
@@ -149,7 +151,7 @@ class Watch:
         readings = self._readings = devices.named(gpu.read(xids=True), self.node)
         self._engines.device_bytes = devices.bytes_by_process(readings)
         at = timezone.now()
-        self._devices.record(readings, self._our_pids(), at)
+        self._devices.record(readings, self._our_pids(readings, at), at)
         self._publisher.share(devices.samples(self.node, readings, at))
 
     def look_at_files(self) -> None:
@@ -173,11 +175,10 @@ class Watch:
 
     def note_peaks(self) -> None:
         """What launches really hold corrects the estimate of the next one."""
-        readings = self._readings
+        readings, members = self._readings, self._members.of(_records(), timezone.now())
         rows = Replica.objects.filter(node=self.node, state=ReplicaState.READY)
         for replica in rows.exclude(kv_tokens=None).select_related("version"):
-            record = supervisor.adopt(launch.folder_of(replica))
-            pids = {process.pid for process in supervisor.members(record)} if record else set()
+            pids = members.get(replica.pk, set())
             used = devices.used_by(readings, pids)
             most = max((used.get(uuid, 0) for uuid in launch.device_uuids(replica)), default=0)
             starts.note_use(replica, most, devices.private_bytes(pids), at=timezone.now())
@@ -201,12 +202,12 @@ class Watch:
             if folder.exists():
                 supervisor.forget(folder)
 
-    def _our_pids(self) -> set[int]:
-        pids = set()
-        for folder in (settings.WEIR_HOME / "engines").glob("replica-*"):
-            if record := supervisor.adopt(folder):
-                pids |= {process.pid for process in supervisor.members(record)}
-        return pids
+    def _our_pids(self, readings: list[GpuReading], at: datetime) -> set[int]:
+        """On cards: of those that the driver shows. RAM is held by all that our launches made."""
+        records = _records()
+        if any(reading.kind == "cpu" for reading in readings):
+            return set().union(*self._members.of(records, at).values())
+        return ours.among(records, {pid for one in readings for pid, _ in one.processes})
 
     def _turn(self, name: str, function: Callable, *arguments: object) -> None:
         with self._lock:
@@ -233,3 +234,25 @@ class Watch:
             self._outage.goes_on(error)
         else:
             log.error("a look at %s failed: %s", name, error, exc_info=error)
+
+
+class Members:
+    """The processes of our launches: all of a host's are read for it, so not every second."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, set[int]] = {}
+        self._read_of: list[EngineRecord] = []
+        self._read_at: datetime | None = None
+
+    def of(self, records: list[EngineRecord], at: datetime) -> dict[int, set[int]]:
+        old = self._read_at is None or at - self._read_at >= MEMBERS_EVERY
+        if old or records != self._read_of:
+            self._found = ours.by_launch(records)
+            self._read_of, self._read_at = records, at
+        return self._found
+
+
+def _records() -> list[EngineRecord]:
+    """Of the engines of this home that run."""
+    folders = sorted((settings.WEIR_HOME / "engines").glob("replica-*"))
+    return [record for folder in folders if (record := supervisor.adopt(folder))]
