@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('control', '0028_ram_of_hosts'),
+        ('control', '0029_terms_of_invoices'),
     ]
 
     operations = [
