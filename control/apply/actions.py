@@ -13,9 +13,10 @@ from control.apply.plan import Plan, Step, Stored, Verb
 from control.apply.secrets import with_secrets
 from control.apply.wanted import BadFile, KeyEntry, Service, misfits
 from control.catalog import actions as catalog
+from control.catalog.advice import actions as advice
 from control.checks import Problem, Refused
 from control.fleet import actions as fleet
-from control.metering import actions as metering
+from control.metering.cost import actions as costs
 from control.metering.prices import actions as prices
 from control.models.sealing import digest_of
 from control.routes import actions as routes
@@ -139,7 +140,10 @@ _SAVE: dict[str, Callable] = {
     "deployment": _wanted(fleet.save_deployment),
     "route": _wanted(routes.save_route),
     "price": _wanted(prices.save_price),
-    "cost_rate": _wanted(metering.save_cost_rate),
+    "cost_rate": _wanted(costs.save_cost_rate),
+    "cost_pool": _wanted(costs.save_cost_pool),
+    "token_weight": _wanted(costs.save_token_weights),
+    "variant": _wanted(advice.save_variant),
 }
 _REMOVE: dict[tuple[str, Verb], Callable] = {
     ("route", Verb.ARCHIVE): _one_name(routes.archive_route),

@@ -1,6 +1,6 @@
 """The entries of a service.yaml: which members each has, and their defaults."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 
 from control.apply import placing
@@ -12,7 +12,6 @@ from control.catalog.rules import EngineWanted, VersionWanted, version_problems
 from control.checks import Problem, Refused
 from control.fleet.recycle import Recycle
 from control.fleet.rules import DeploymentWanted, deployment_problems
-from control.metering.rules import CostRateWanted, cost_rate_wanted
 from control.states import BudgetMode, Priority
 from control.tenancy import rules as tenancy
 from control.tenancy.rules import (
@@ -24,11 +23,15 @@ from control.tenancy.rules import (
     TenantWanted,
 )
 
-RATES = ("hardware_per_hour", "power_watts", "power_per_kwh", "pue", "engineering_per_hour")
-THOUSANDTHS = ("power_watts", "pue")  # measures, stored to three decimals
 STAND_INS = {
     "currency": "USD",
     "device": "*",
+    "pool": "default",
+    "owned": None,
+    "owned.months": 1,
+    "owned.residual": "0",
+    "idle": "unallocated",
+    "kind": "smaller",
     "interrupted": "",
     "valid_from": None,
     "valid_until": None,
@@ -192,21 +195,6 @@ def _recycle(fields: Fields) -> Recycle | None:
     )
     inner.end()
     return wanted if there and wanted != Recycle() else None
-
-
-def cost_rate(fields: Fields, findings: Findings) -> CostRateWanted | None:
-    values = {"device": fields.required("device"), "currency": fields.required("currency")}
-    values |= {name: fields.number(name) for name in RATES}
-    fields.end()
-    for name in THOUSANDTHS:
-        if len((values[name] or "").partition(".")[2].rstrip("0")) > 3:
-            findings.add(fields.at(name), f"{values[name]} has more than 3 decimals")
-
-    def make(values: Mapping[str, str]) -> CostRateWanted:
-        named = {name: values[name] for name in RATES if values[name] is not None}
-        return cost_rate_wanted(values["device"], values["currency"], named)
-
-    return all_bad(make, values, fields.path, findings)
 
 
 def all_bad(make: Callable, values: dict, path: str, findings: Findings):

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db.models import Count, Q
 
+from control.apply import costs_stored
 from control.apply.plan import Seen, Stored
 from control.catalog.rules import EngineWanted, VersionWanted
 from control.checks import Bucket
@@ -14,12 +15,10 @@ from control.fleet.placing import placing_of
 from control.fleet.rules import DeploymentWanted
 from control.fleet.scaling import scaling_of
 from control.metering.prices import stored as prices
-from control.metering.rules import CostRateWanted
 from control.models import (
     QUOTA_FIELDS,
     Budget,
     CatalogModel,
-    CostRate,
     Deployment,
     Key,
     Project,
@@ -48,7 +47,14 @@ UNREADABLE = "sealed under another WEIR_SECRET"  # no key is this: the file's is
 def load(digests: Iterable[str], *, at: datetime) -> Stored:
     """Everything a file may name, in a fixed number of queries; and whose these secrets are."""
     seen: dict[str, Seen] = {}
-    for rows in (_tenancy(), _catalog(), _deployments(), _routes(), _prices(at), _rates(at)):
+    for rows in (
+        _tenancy(),
+        _catalog(),
+        _deployments(),
+        _routes(),
+        _prices(at),
+        costs_stored.seen(at),
+    ):
         seen.update(rows)
     return Stored(seen, _taken(set(digests), at))
 
@@ -162,21 +168,6 @@ def _prices(at: datetime) -> Iterator[tuple[str, Seen]]:
             yield f"price {version.wanted.subject}", Seen(version.wanted)
     for version in prices.in_force(found, at):
         yield f"price {version.wanted.name}", Seen(version.wanted)
-
-
-def _rates(at: datetime) -> Iterator[tuple[str, Seen]]:
-    entries = CostRate.objects.filter(valid_from__lte=at)
-    for row in entries.order_by("device", "-valid_from", "-pk").distinct("device"):
-        wanted = CostRateWanted(
-            row.device,
-            row.currency,
-            row.hardware_per_hour,
-            row.power_watts,
-            row.power_per_kwh,
-            row.pue,
-            row.engineering_per_hour,
-        )
-        yield f"cost_rate {row.device}", Seen(wanted)
 
 
 def _taken(digests: set[str], at: datetime) -> dict[str, str]:

@@ -1,15 +1,17 @@
 """One wanted object → its fields by name, so that file and database are compared alike. Pure."""
 
 from dataclasses import asdict
+from decimal import Decimal
 
 from control.apply import placing
 from control.apply.plan import Change
+from control.catalog.advice.rules import VariantWanted
 from control.catalog.rules import VersionWanted
 from control.checks import Bucket
 from control.fleet import recycle
 from control.fleet.rules import DeploymentWanted
+from control.metering.cost.wanted import CostPoolWanted, CostRateWanted, TokenWeightsWanted
 from control.metering.prices.wanted import PriceWanted
-from control.metering.rules import CostRateWanted
 from control.routes.wanted import ModerationWanted, RouteWanted, RuleWanted, TargetWanted
 from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
 
@@ -128,11 +130,25 @@ _OF_SAVING = ("valid_from", "below_cost_reason")
 
 
 def _cost_rate(wanted: CostRateWanted) -> dict:
-    numbers = {name: value for name, value in asdict(wanted).items() if name != "device"}
-    currency = numbers.pop("currency")
-    return {"currency": currency} | {
-        name: f"{value.normalize():f}" for name, value in numbers.items()
-    }
+    """Numbers as they are written; what is not named is left out."""
+    named = {name: value for name, value in asdict(wanted).items() if name != "device"}
+    return {name: _number(value) for name, value in named.items()}
+
+
+def _cost_pool(wanted: CostPoolWanted) -> dict:
+    return {"idle": str(wanted.idle), "practical_use": _number(wanted.practical_ratio)}
+
+
+def _token_weights(wanted: TokenWeightsWanted) -> dict:
+    return {name: _number(getattr(wanted, name)) for name in ("cached_input", "output")}
+
+
+def _number(value: object) -> object:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
+
+
+def _variant(wanted: VariantWanted) -> dict:
+    return {"kind": wanted.kind}
 
 
 FLAT = {
@@ -144,4 +160,7 @@ FLAT = {
     RouteWanted: _route,
     PriceWanted: _price,
     CostRateWanted: _cost_rate,
+    CostPoolWanted: _cost_pool,
+    TokenWeightsWanted: _token_weights,
+    VariantWanted: _variant,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from control.apply import document, entries, prices, wanted
+from control.apply import costs, document, entries, prices, wanted
 from control.apply.fields import Fields, Findings
 from control.apply.route import route
 from control.apply.wanted import BadFile, Misfit, Service
@@ -56,7 +56,10 @@ class _Reader:
             deployments=self.flat(root, "deployment", "name", entries.deployment),
             routes=self.flat(root, "route", "name", route),
             prices=self.flat(root, "price", "subject", prices.price),
-            cost_rates=self.flat(root, "cost_rate", "device", entries.cost_rate),
+            cost_rates=self.flat(root, "cost_rate", "subject", costs.cost_rate),
+            cost_pools=self.flat(root, "cost_pool", "pool", costs.cost_pool),
+            token_weights=self.flat(root, "token_weight", "subject", costs.token_weight),
+            variants=self.flat(root, "variant", "subject", costs.variant),
             paths=self.paths,
             lines=self.findings.lines,
         )

@@ -19,6 +19,7 @@ def problems(service: Service, stored: Stored, *, pruning: bool) -> list[Problem
         *_of_deployments(service, known, stored),
         *_of_routes(service, known),
         *_of_prices(service, known),
+        *_of_costs(service, known),
     ]
 
 
@@ -104,6 +105,19 @@ def _of_prices(service: Service, known: _Known) -> Iterator[Problem]:
         yield from _told(f"{path}.model", known.missing("model", wanted.model))
         if wanted.tenant:
             yield from _told(f"{path}.tenant", known.missing("tenant", wanted.tenant))
+
+
+def _of_costs(service: Service, known: _Known) -> Iterator[Problem]:
+    for wanted in service.token_weights:
+        path = service.paths[f"token_weight {wanted.subject}"]
+        if what := known.missing("model", wanted.model):
+            yield Problem(f"{path}.model", what)
+        elif wanted.version:
+            yield from _told(f"{path}.version", known.missing("version", wanted.subject))
+    for wanted in service.variants:
+        path = service.paths[f"variant {wanted.subject}"]
+        yield from _told(f"{path}.of", known.missing("version", wanted.of))
+        yield from _told(f"{path}.version", known.missing("version", wanted.version))
 
 
 def _told(path: str, what: str) -> list[Problem]:

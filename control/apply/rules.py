@@ -32,7 +32,10 @@ def plan(
         *(_step("deployment", wanted.name, wanted, stored) for wanted in service.deployments),
         *(_step("route", wanted.name, wanted, stored) for wanted in service.routes),
         *(_step("price", wanted.subject, wanted, stored) for wanted in service.prices),
-        *(_step("cost_rate", wanted.device, wanted, stored) for wanted in service.cost_rates),
+        *(_step("cost_rate", wanted.subject, wanted, stored) for wanted in service.cost_rates),
+        *(_step("cost_pool", wanted.pool, wanted, stored) for wanted in service.cost_pools),
+        *(_step("token_weight", it.subject, it, stored) for it in service.token_weights),
+        *(_step("variant", wanted.subject, wanted, stored) for wanted in service.variants),
     ]
     return Plan(tuple(steps) + (prune.steps(service, stored) if pruning else ()))
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from control.catalog.advice.rules import VariantWanted
 from control.catalog.rules import VersionWanted
 from control.checks import Problem
 from control.fleet.rules import DeploymentWanted
+from control.metering.cost.wanted import CostPoolWanted, CostRateWanted, TokenWeightsWanted
 from control.metering.prices.wanted import PriceWanted
-from control.metering.rules import CostRateWanted
 from control.routes.wanted import RouteWanted
 from control.tenancy.rules import KeyWanted, ProjectWanted, TenantWanted
 
@@ -42,6 +43,9 @@ class Service:
     routes: tuple[RouteWanted, ...] = ()
     prices: tuple[PriceWanted, ...] = ()
     cost_rates: tuple[CostRateWanted, ...] = ()
+    cost_pools: tuple[CostPoolWanted, ...] = ()
+    token_weights: tuple[TokenWeightsWanted, ...] = ()
+    variants: tuple[VariantWanted, ...] = ()
     paths: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
 

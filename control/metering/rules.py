@@ -1,8 +1,6 @@
 """Tokens as they can be true, amounts as text and as numbers: no rounding, no floats."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -37,19 +35,6 @@ class Tokens(NamedTuple):
     delivered: int = 0
 
 
-@dataclass(frozen=True)
-class CostRateWanted:
-    """What a device costs per hour; made by `cost_rate_wanted`, which checks it."""
-
-    device: str
-    currency: str
-    hardware_per_hour: Decimal
-    power_watts: Decimal
-    power_per_kwh: Decimal
-    pue: Decimal
-    engineering_per_hour: Decimal
-
-
 def could_be(tokens: Tokens) -> bool:
     whole, cached, output, reasoning, delivered = tokens
     return 0 <= cached <= whole and 0 <= reasoning <= output and 0 <= delivered <= output
@@ -79,35 +64,16 @@ def per_million_text(pico: int) -> str:
     return amount_text(pico * 10**6)
 
 
-def cost_rate_wanted(device: str, currency: str, numbers: Mapping[str, object]) -> CostRateWanted:
-    """Check and convert a cost rate. What is not named costs nothing; PUE is then 1."""
-    defaults = {
-        "hardware_per_hour": "0",
-        "power_watts": "0",
-        "power_per_kwh": "0",
-        "pue": "1",
-        "engineering_per_hour": "0",
-    }
-    for name in sorted(set(numbers) - set(defaults)):
-        raise checks.refuse(name, f"is unknown: use {', '.join(defaults)}")
-    if not device or len(device) > 128:
-        raise checks.refuse("device", 'is a glob of 1 to 128 characters on a name, as in "*"')
-    read = {name: _amount(name, numbers.get(name, other)) for name, other in defaults.items()}
-    if read["pue"] < 1:
-        raise checks.refuse("pue", "is at least 1: the room uses what its machines use")
-    return CostRateWanted(device=device, currency=currency_of(currency), **read)
-
-
 def currency_of(text: str) -> str:
     checks.require(checks.currency("currency", text))
     return text
 
 
 def pico_per_token(field: str, value: object) -> int:
-    return int(_amount(field, value) * PICO_PER_TOKEN)
+    return int(amount_of(field, value) * PICO_PER_TOKEN)
 
 
-def _amount(field: str, value: object) -> Decimal:
+def amount_of(field: str, value: object) -> Decimal:
     """Text or a whole number. A float has already lost what it stood for."""
     if isinstance(value, bool | float) or not AMOUNT.fullmatch(str(value)):
         raise checks.refuse(

@@ -8,13 +8,13 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from control.metering.actions import save_cost_rate
 from control.metering.books.actions import rebuild_hours
 from control.metering.cost import hours
+from control.metering.cost.actions import save_cost_rate
 from control.metering.cost.rules import hour_of
+from control.metering.cost.wanted import cost_rate_wanted
 from control.metering.prices.actions import save_price
 from control.metering.prices.wanted import price_wanted
-from control.metering.rules import cost_rate_wanted
 from control.models import Key, Replica, UsageEvent
 from tests.console.conftest import AT, BY
 from tests.metering.device_time import seen

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.checks import Refused
-from control.metering.rules import PICO, amount_text, cost_rate_wanted
+from control.metering.cost.wanted import cost_rate_wanted
+from control.metering.rules import PICO, amount_text
 
 
 @pytest.mark.parametrize(

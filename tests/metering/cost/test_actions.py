@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from control.metering import actions
-from control.metering.rules import cost_rate_wanted
+from control.metering.cost import actions
+from control.metering.cost.wanted import cost_rate_wanted
 from control.models import AuditEntry, CostRate
 
 pytestmark = pytest.mark.django_db
