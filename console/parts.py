@@ -18,6 +18,7 @@ from control.fleet.troubles import facts as troubles
 from control.metering import spending
 from control.metering.alerts import facts as alerts
 from control.metering.drift import books
+from control.metering.invoices import facts as invoices
 from control.recovery import facts as recovery
 from control.routes import facts as routes
 from control.states import NodeState, ReplicaState
@@ -26,6 +27,7 @@ from control.telemetry.messages import DEVICE
 
 BANNERS_MAX = 5
 TROUBLES_MAX = 20
+PERIODS_MAX = 50
 MENU = (
     ("Overview", "overview", "dashboard"),
     ("Deployments", "deployments", "stack-2"),
@@ -36,6 +38,8 @@ MENU = (
     ("Usage", "usage", "chart-bar"),
     ("Budgets", "budgets", "coin"),
     ("Prices", "prices", "gauge"),
+    ("Invoices", "invoices", "receipt"),
+    ("Exports", "exports", "download"),
     ("Playground", "playground", "message-bolt"),
     ("Audit", "audit", "history"),
 )
@@ -122,6 +126,10 @@ def budgets(at: datetime, _: str = "") -> dict:
     return {"now": at, "uses": spending.budgets(at), **_alerts()}
 
 
+def periods(at: datetime, _: str = "") -> dict:
+    return {"now": at, "periods": invoices.period_list(at, count=PERIODS_MAX)}
+
+
 def _alerts() -> dict:
     found = alerts.unseen(BANNERS_MAX + 1)
     return {"unseen": found[:BANNERS_MAX], "unseen_more": len(found) > BANNERS_MAX}
@@ -196,6 +204,7 @@ PARTS: dict[str, Callable[[datetime, str], dict]] = {
     "node": node,
     "budgets": budgets,
     "drift": drift,
+    "periods": periods,
 }
 
 

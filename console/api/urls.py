@@ -10,6 +10,16 @@ from console.api.credit import Credit
 from console.api.disk import Runtimes, Weights
 from console.api.drift import Drifts
 from console.api.fleet import Deployments, Routes
+from console.api.invoices import (
+    Close,
+    Corrections,
+    Export,
+    Goodwill,
+    Invoices,
+    OneInvoice,
+    Periods,
+    Terms,
+)
 from console.api.members import Member, Members
 from console.api.models import Models
 from console.api.nodes import Nodes
@@ -50,6 +60,14 @@ urlpatterns = [
     path("prices/of/<str:model>/", PriceHistory.as_view(), name="api-price-history"),
     path("prices/of/<str:model>/proposal/", PriceProposal.as_view(), name="api-price-proposal"),
     path("troubles/", Troubles.as_view(), name="api-troubles"),
+    path("periods/", Periods.as_view(), name="api-periods"),
+    path("periods/<slug:tenant>/<str:month>/close/", Close.as_view(), name="api-close"),
+    path("invoices/", Invoices.as_view(), name="api-invoices"),
+    path("invoices/<slug:number>/", OneInvoice.as_view(), name="api-invoice"),
+    path("goodwill/", Goodwill.as_view(), name="api-goodwill"),
+    path("corrections/", Corrections.as_view(), name="api-corrections"),
+    path("billing/", Terms.as_view(), name="api-billing"),
+    path("exports/<slug:what>/", Export.as_view(), name="api-export"),
     path("usage/", Usage.as_view(), name="api-usage"),
     path("schema/", Schema.as_view(), name="api-schema"),
 ]

@@ -1,4 +1,4 @@
-"""`weir export usage --month 2026-11 --format csv`: to stdout, one row per call, oldest first."""
+"""`weir export usage|focus|focus-schema|invoice`: one file to stdout, in constant memory."""
 
 import os
 import sys
@@ -8,33 +8,58 @@ from django.db import OperationalError
 
 from control.checks import Refused
 from control.management.shell import database_away, require_database
-from control.metering import exports
+from control.metering.exports.focus.columns import BOTH
+from control.metering.exports.focus.files import VERSION
+from control.metering.exports.orders import FORMATS, INVOICE, SCHEMA, Order, checked, chunks
 
 
 class Command(BaseCommand):
-    help = "Write usage to stdout, one row per call, oldest first. A month is one in UTC."
+    help = (
+        "Write a file to stdout: calls one a row (usage), what was billed by day and SKU (focus), "
+        "its schema, or the lines of an invoice. A tenant's month is of its own calendar; usage "
+        "of all tenants is of a month in UTC."
+    )
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("what", choices=["usage"])
-        parser.add_argument("--month", required=True, metavar="2026-11")
-        parser.add_argument("--format", choices=["csv"], default="csv")
-        parser.add_argument("--tenant", default="", help="only this tenant's calls")
-        parser.add_argument("--model", default="", help="only this model's calls")
+        parser.add_argument("what", choices=FORMATS)
+        parser.add_argument("number", nargs="?", default="", help="of an invoice")
+        parser.add_argument("--month", default="", metavar="2026-11")
+        parser.add_argument("--format", choices=["csv", "parquet"], default="")
+        parser.add_argument("--tenant", default="", help="only this tenant's")
+        parser.add_argument("--model", default="", help="only this model's calls (usage)")
+        parser.add_argument("--version", choices=BOTH, default=VERSION, help="of FOCUS")
 
-    def handle(self, *, month: str, tenant: str, model: str, **_: object) -> None:
+    def create_parser(self, *args, **kwargs) -> CommandParser:
+        """Django has a --version of its own, which would be the other one."""
+        return super().create_parser(*args, conflict_handler="resolve", **kwargs)
+
+    def handle(self, *, what: str, month: str, **options: object) -> None:
+        if not month and what not in (INVOICE, SCHEMA):
+            raise CommandError("--month: is required, as in 2026-11")
+        names = ("number", "tenant", "model", "version")
+        told = {name: options[name] for name in names}
+        chosen = "" if what == SCHEMA else options["format"]
         try:
-            since, until = exports.month(month)
+            if what not in (INVOICE, SCHEMA):
+                checked(Order(what, month=month))  # before the database is asked for
+            require_database()
+            order = checked(Order(what, chosen, month, **told))
+            self._write(order)
         except Refused as refused:
             raise CommandError(f"--{refused}") from refused
-        require_database()
-        wanted = exports.UsageWanted(since, until, tenant=tenant, model=model)
+        except OperationalError as error:
+            raise database_away(error) from error
+
+    def _write(self, order: Order) -> None:
+        binary = getattr(self.stdout, "buffer", None)
         try:
-            for text in exports.usage_csv(wanted):
-                self.stdout.write(text.decode(), ending="")
+            for chunk in chunks(order):
+                if binary is None:  # a caller in Python gave us a text to write to
+                    self.stdout.write(chunk.decode(), ending="")
+                else:
+                    binary.write(chunk)
             self.stdout.flush()
         except BrokenPipeError:
             # `weir export … | head` has read enough; the last flush must find somewhere to go.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except OperationalError as error:
-            raise database_away(error) from error

@@ -18,6 +18,8 @@ class UsageWanted:
     key: str = ""
     model: str = ""
     route: str = ""
+    after_id: int = 0  # of events: those between the marks of two closes
+    up_to_id: int = 2**62
 
 
 def month(text: str) -> tuple[datetime, datetime]:

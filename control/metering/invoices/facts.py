@@ -11,7 +11,7 @@ from control.metering.invoices import periods, rules
 from control.metering.invoices.charges import charges
 from control.metering.periods import year_and_month
 from control.metering.rules import amount_text, per_million_text
-from control.models import BillingPeriod, BillingTerms, GoodwillCredit, Invoice
+from control.models import BillingPeriod, BillingTerms, GoodwillCredit, Invoice, Tenant
 from control.states import PeriodState
 
 ROWS_MAX = 1000
@@ -143,13 +143,23 @@ def _period(row: BillingPeriod, at: datetime) -> PeriodFacts:
     )
 
 
-def period_named(tenant: str, month: str) -> BillingPeriod:
+def found_period(tenant: str, month: str) -> BillingPeriod | None:
     """The one of a tenant that begins in a month of its calendar, `2026-11`."""
     year_and_month(month)
-    for row in BillingPeriod.objects.filter(tenant__name=tenant).order_by("begins_at"):
-        if month_text(row.begins_at, row.timezone) == month:
-            return row
-    raise checks.unknown("month", f"tenant {tenant!r} has no period of {month}")
+    rows = BillingPeriod.objects.filter(tenant__name=tenant).select_related("tenant")
+    ordered = rows.order_by("begins_at")
+    return next((row for row in ordered if month_text(row.begins_at, row.timezone) == month), None)
+
+
+def period_named(tenant: str, month: str) -> BillingPeriod:
+    found = found_period(tenant, month)
+    if found is None:
+        raise checks.unknown("month", f"tenant {tenant!r} has no period of {month}")
+    return found
+
+
+def has_tenant(name: str) -> bool:
+    return Tenant.objects.filter(name=name).exists()
 
 
 def invoices(tenant: str = "", *, first: int = 0, count: int = 100) -> list[InvoiceFacts]:

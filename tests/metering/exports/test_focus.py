@@ -266,5 +266,3 @@ def test_what_is_unknown_is_refused(db):
     for wanted in (FocusWanted("2026-13"), FocusWanted("2026-11", version="1.0")):
         with pytest.raises(Refused):
             next(focus_csv(wanted))
-    with pytest.raises(Refused, match="nobody"):
-        list(focus_csv(FocusWanted("2026-11", tenant="nobody")))
