@@ -107,7 +107,7 @@ class Engines:
         sample = self._reader.read(engine, at.timestamp())
         if isinstance(sample, Unread):
             return None
-        self._publisher.share([sample])
+        self._publisher.later([sample])
         load = self._reader.load(replica.pk)
         if load is not None:
             self._counts.note(replica.pk, load, timezone.now())

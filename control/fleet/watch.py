@@ -8,7 +8,7 @@ from threading import Event, Lock, Thread
 
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from control.fleet import devices, launch, looks, node_tasks, starts
@@ -16,7 +16,7 @@ from control.fleet import node as nodes
 from control.fleet.disk import work
 from control.fleet.nodes import notices
 from control.metering import usage_time
-from control.models import Node, Replica
+from control.models import Node, Replica, Reservation
 from control.states import REPLICA_FINAL, REPLICA_LIVE, ReplicaState, ReservationState
 from control.telemetry.outages import DATABASE_AWAY, Outage
 from control.telemetry.publish import Publisher
@@ -24,8 +24,9 @@ from engines import gpu, orphans, ours, supervisor
 from engines.spec import EngineRecord, GpuReading
 
 BEAT_SECONDS = 1.0
-LOOKS_AT_ONCE = 6
+LOOKS_AT_ONCE = 7  # one of them waits for the others
 LOOK_SECONDS_MAX = 8.0
+SHARE_SECONDS_MAX = 0.5
 ORPHANS_EVERY_BEATS = 30
 PEAKS_EVERY_BEATS = 15
 NOTICE_EVERY_BEATS = 5
@@ -95,15 +96,16 @@ class Watch:
         """Turns run beside each other: a hanging driver or engine delays only its own."""
         if not nodes.heartbeat(self.node):
             log.error("node %s was removed or claimed by another: restart it", self.node)
-        self._turn("devices", self.read_devices)
+        turns = [self._turn("devices", self.read_devices)]
         self._now_and_then(at)
         self._beats += 1
-        launches = self.launches()
-        self._engines.keep_only(set(launches))
+        launches = self._rows()
+        self._engines.keep_only({replica.pk for replica in launches})
         if launches or self._holds or self._beats % FREE_EVERY_BEATS == 0:
             self._turn("device time", self.count_use)
-        for replica_id in launches:
-            self._turn(f"replica {replica_id}", self.look, replica_id)
+        for replica in launches:
+            turns.append(self._turn(f"replica {replica.pk}", self._look_at, replica))
+        self._turn("samples", self._share, [turn for turn in turns if turn])
 
     def _now_and_then(self, at: datetime) -> None:
         if settings.WEIR_LEAVING_NOTICE and self._beats % NOTICE_EVERY_BEATS == 0:
@@ -119,14 +121,19 @@ class Watch:
 
     def launches(self) -> list[int]:
         """All that may have a process or a booking here."""
-        held = Q(reservations__state=ReservationState.HELD)
-        rows = Replica.objects.filter(node=self.node)
-        return list(
-            rows.filter(Q(state__in=REPLICA_LIVE) | held)
-            .order_by("pk")
-            .distinct()
-            .values_list("pk", flat=True)
-        )
+        return [replica.pk for replica in self._rows()]
+
+    def _rows(self) -> list[Replica]:
+        """In one question for all of them: what each look needs of its launch."""
+        booked = Reservation.objects.filter(replica=OuterRef("pk"), state=ReservationState.HELD)
+        rows = Replica.objects.filter(Q(state__in=REPLICA_LIVE) | Exists(booked), node=self.node)
+        found = rows.select_related("node", "deployment", "version__model").order_by("pk")
+        return list(found.defer("log_tail"))
+
+    def _share(self, turns: list[Future]) -> None:
+        """What all looks of a beat saw goes out together; who takes longer is told of next time."""
+        wait(turns, timeout=SHARE_SECONDS_MAX)
+        self._publisher.flush()
 
     def _look_soon(self, replica_id: int) -> None:
         """Something has ended that a look waits for; the next beat looks anyway."""
@@ -134,16 +141,17 @@ class Watch:
             self._turn(f"replica {replica_id}", self.look, replica_id)
 
     def look(self, replica_id: int) -> None:
-        replica = node_tasks.mine(replica_id)
-        if replica is None:
-            return
+        if replica := node_tasks.mine(replica_id):
+            self._look_at(replica)
+
+    def _look_at(self, replica: Replica) -> None:
         if replica.state in (ReplicaState.PLACED, ReplicaState.PREPARING):
-            node_tasks.prepare_replica(replica_id)
+            node_tasks.prepare_replica(replica.pk)
         elif replica.state == ReplicaState.DRAINING:
             self._engines.measure(replica, timezone.now())
-            node_tasks.stop_replica(replica_id)
+            node_tasks.stop_replica(replica.pk)
         elif replica.state in REPLICA_FINAL:
-            node_tasks.stop_replica(replica_id)
+            node_tasks.stop_replica(replica.pk)
         else:
             self._engines.look(replica, timezone.now())
 
@@ -152,7 +160,7 @@ class Watch:
         self._engines.device_bytes = devices.bytes_by_process(readings)
         at = timezone.now()
         self._devices.record(readings, self._our_pids(readings, at), at)
-        self._publisher.share(devices.samples(self.node, readings, at))
+        self._publisher.later(devices.samples(self.node, readings, at))
 
     def look_at_files(self) -> None:
         """What was asked for ahead: a hint says it at once, its progress is told each second."""
@@ -209,14 +217,16 @@ class Watch:
             return set().union(*self._members.of(records, at).values())
         return ours.among(records, {pid for one in readings for pid, _ in one.processes})
 
-    def _turn(self, name: str, function: Callable, *arguments: object) -> None:
+    def _turn(self, name: str, function: Callable, *arguments: object) -> Future | None:
+        """None: the one before is not over yet."""
         with self._lock:
             if name in self._busy or self._stopping.is_set():
-                return
+                return None
             self._busy.add(name)
             done = self._pool.submit(self._work, function, *arguments)
             self._pending.add(done)
         done.add_done_callback(lambda future: self._over(name, future))
+        return done
 
     def _work(self, function: Callable, *arguments: object) -> None:
         try:

@@ -28,6 +28,8 @@ class Publisher:
         # One loop for all that it sends: with it stays the connection of the channel layer.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._one_at_a_time = Lock()
+        self._kept: dict[str, Sample] = {}
+        self._kept_lock = Lock()
 
     def share(self, samples: Sequence[Sample]) -> bool:
         """Store and send; False when Valkey is away. Measuring goes on then, unseen."""
@@ -38,6 +40,16 @@ class Publisher:
             log.warning("%d samples were not shared: %s", len(samples), error)
             return False
         return True
+
+    def later(self, samples: Sequence[Sample]) -> None:
+        """Kept for the next `flush`, the last of each subject."""
+        with self._kept_lock:
+            self._kept.update({sample.subject: sample for sample in samples})
+
+    def flush(self) -> bool:
+        with self._kept_lock:
+            kept, self._kept = list(self._kept.values()), {}
+        return self.share(kept)
 
     def publish(self, samples: Sequence[Sample]) -> None:
         """Send to the group `live` as `{"type": "live.samples", "seq": n, "samples": [{…}, …]}`."""

@@ -81,6 +81,20 @@ def test_sharing_stores_and_sends_from_any_thread_over_one_connection(store, ser
     publisher.close()
 
 
+def test_what_is_kept_goes_out_together_the_last_of_each(store, server_seconds):
+    publisher = Publisher(store)
+    publisher.later([a_sample(server_seconds, 7, running=1), a_sample(server_seconds, 8)])
+    publisher.later([a_sample(server_seconds, 7, running=2)])
+    assert store.latest(["replica:7"]) == {}
+    assert publisher.flush()
+    found = store.latest(["replica:7", "replica:8"])
+    assert {name: sample.running for name, sample in found.items()} == {
+        "replica:7": 2,
+        "replica:8": 0,
+    }
+    publisher.close()
+
+
 def test_measuring_goes_on_without_valkey():
     away = Store(redis.Redis(port=1, socket_connect_timeout=0.2))
     assert not Publisher(away).share([a_sample(1.0)])
