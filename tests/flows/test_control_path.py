@@ -71,6 +71,16 @@ def test_a_call_reaches_the_engine_and_ends_in_one_event(weir):
     assert events(weir)[-1] == "complete"
 
 
+def test_a_key_reads_what_it_used_at_the_gateway(weir):
+    with weir.client() as client:
+        answer = client.get("/v1/usage", params={"group_by": "key,model"})
+        assert answer.status_code == 200, answer.text
+        [row] = answer.json()["data"]
+        assert (row["key"], row["model"], row["calls"]) == ("ci", "stub", event_count(weir))
+        wrong = client.get("/v1/usage", params={"month": "May"})
+        assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "month")
+
+
 def test_the_node_worker_killed_while_a_call_runs_adopts_the_engine(weir):
     before = event_count(weir)
     _, engine, _ = the_replica(weir)

@@ -21,6 +21,7 @@ from control.models import Account, AuditEntry, CreditEntry, Transfer
 from control.tenancy.actions import save_tenant
 from control.tenancy.rules import TenantWanted
 from tests.metering.conftest import AT, House, spool
+from tests.metering.test_ingest_crashes import Killed, kill_at
 
 WHO = {"by": "ann", "reason": "paid by transfer", "at": AT}
 TEN = CreditWanted("acme", Decimal(10), "USD")
@@ -42,8 +43,8 @@ def pico(text: str) -> int:
 
 def spend(house: House, units: int, owner: str = "gw-1", at=AT) -> None:
     """As ingest does, its events and what they are billed included."""
-    call = (house.tenant.pk, f"c-{Transfer.objects.count()}", "final")
-    ledger.post([ledger.usage_transfer(call, "USD", units, at)])
+    batch = Transfer.objects.count()
+    ledger.post([ledger.usage_transfer(batch, house.tenant.pk, "USD", units, at)])
     charged = Charge(units, "USD", None, "")
     budgets.spend(
         owner, [Spending(house.tenant.pk, house.project.pk, house.key.pk, at, charged, 1)]
@@ -123,6 +124,28 @@ def test_a_stored_call_is_billed_and_paid_out_of_credit(prepaid, tmp_path):
         ("receivable", "USD"): 10 * PICO,
         ("revenue", "USD"): -cost,
     }
+
+
+STEPS = ("read", "stored", "counted", "committed", "remembered", "forgotten")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.django_db(transaction=True)
+def test_r03_d_ingest_killed_at_any_step_draws_once_and_leaks_nothing(house, tmp_path, step):
+    save_tenant(TenantWanted("acme", prepaid="USD"), **WHO | {"at": AT - timedelta(days=1)})
+    actions.add_credit(TEN, **WHO)
+    connection.ensure_connection()
+    account = credit.credit_account_of(connection.connection, house.tenant.pk)
+    credit.lease(connection.connection, account.id, "gw-1", Wanted(PICO))
+    spool(tmp_path, *[house.close(f"c-{number}") for number in range(3)])
+    with pytest.raises(Killed):
+        ship(tmp_path, (), AT, kill_at(step))
+    ship(tmp_path, (), AT)
+    cost = 3 * (80 * 1_000_000 + 20 * 250_000 + 50 * 4_000_000)
+    stored = the_account()
+    assert (stored.spent, stored.leased) == (cost, 0)
+    assert ledger.balances()["prepaid", "USD"] == cost - 10 * PICO
+    assert sum(ledger.balances().values()) == 0
 
 
 def test_the_last_unit_is_spent_and_no_more_is_lent(prepaid):
