@@ -69,6 +69,11 @@ def engine_span(call_id: str, attempt: int) -> str:
     return f"{int(call_id[20:], 16) + attempt - 1:016x}"  # its two first bits are 10
 
 
+def for_engine(call_id: str, attempt: int, *, sampled: bool) -> bytes:
+    """What one request to an engine carries."""
+    return traceparent(call_id, engine_span(call_id, attempt), sampled=sampled).encode()
+
+
 def traceparent(call_id: str, span: str, *, sampled: bool) -> str:
     return f"00-{call_id[4:]}-{span}-0{_RANDOM | sampled}"
 

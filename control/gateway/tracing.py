@@ -43,6 +43,11 @@ def is_sampled(call_id: str, share: float) -> bool:
     return int(call_id[-8:], 16) < share * _CODES
 
 
+def is_fast(seconds: float, limits: Limits) -> bool:
+    """All of it took less than any part may."""
+    return seconds <= min(limits.slow_first_token_seconds, limits.slow_call_seconds)
+
+
 def why_kept(sampled: bool, seen: Seen, limits: Limits) -> str:
     """Nothing, for most calls."""
     if seen.outcome not in _NOT_FAILED or seen.status >= 500:

@@ -5,17 +5,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
+from control.metering.bounds import BOUNDS, Bounds
 from control.metering.segments import (
     LINE_BYTES_MAX,
-    bytes_in_all,
     claim,
-    lines_in_all,
     segments,
     sync_folder,
 )
@@ -23,11 +21,9 @@ from control.telemetry.traces import Trace, Try
 
 SEGMENT_BYTES_MAX = 8 * 1024 * 1024
 SEGMENT_SECONDS_MAX = 60.0
-SPOOL_BYTES_MAX = 1024 * 1024 * 1024
-SPOOL_EVENTS_MAX = 2_000_000
-SPOOL_BYTES_UNCOUNTED = 64 * 1024 * 1024  # so few hold no two million lines
 SYNC_GROUP_SECONDS = 0.015  # with the fsync itself a record is on the disk within about 20 ms
 SYNC_RETRY_SECONDS = 1.0
+LOOKS = 20  # for records, before it waits to be woken
 MEASURE_SECONDS = 1.0
 
 NO_NUL = r"^[^\x00]*$"
@@ -149,24 +145,6 @@ class SpoolClosed(Exception):
     """A record came after close(): whoever stops the gateway must let calls end first."""
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What all owners' spools together may hold before new calls are refused."""
-
-    bytes: int = SPOOL_BYTES_MAX
-    events: int = SPOOL_EVENTS_MAX
-    bytes_uncounted: int = SPOOL_BYTES_UNCOUNTED
-
-    def leave_room(self, directory: Path) -> bool:
-        used = bytes_in_all(directory)
-        if used < min(self.bytes_uncounted, self.bytes):
-            return True
-        return used < self.bytes and lines_in_all(directory) < self.events
-
-
-BOUNDS = Bounds()
-
-
 class SpoolWriter:
     """Appends from any thread; a thread of its own fsyncs what was written.
 
@@ -191,6 +169,8 @@ class SpoolWriter:
         self._clock = clock
         self._lock = threading.Lock()
         self._wake = threading.Event()
+        self._sleeps = False  # the thread: it is woken by the first write alone
+        self._unsynced = False
         self._retired: list[int] = []  # full segments, to be fsynced and closed by the thread
         self._file: int | None = None
         self._torn = False
@@ -221,7 +201,8 @@ class SpoolWriter:
             if self._is_full():
                 self._open_segment()
             written = self._write(lines)
-        if not self._wake.is_set():
+        self._unsynced = True
+        if self._sleeps:
             self._wake.set()
         return written
 
@@ -270,18 +251,29 @@ class SpoolWriter:
 
     def _sync_forever(self) -> None:
         while not self._closed:
-            self._wake.wait(SYNC_RETRY_SECONDS)
-            if not self._closed:
-                time.sleep(SYNC_GROUP_SECONDS)
+            self._wait_for_writes()
             try:
                 self._sync()
             except OSError:
                 log.exception("spool %s could not be synced; trying again", self.folder.name)
-                self._wake.set()
+                self._unsynced = True
+
+    def _wait_for_writes(self) -> None:
+        """Waking a thread costs the one that writes as much as the write: while records come, this
+        one looks for them by itself."""
+        for _ in range(LOOKS):
+            time.sleep(0 if self._closed else SYNC_GROUP_SECONDS)
+            if self._unsynced or self._closed:
+                return
+        self._sleeps = True
+        if not (self._unsynced or self._closed):
+            self._wake.wait(SYNC_RETRY_SECONDS)
+        self._sleeps = False
+        self._wake.clear()
 
     def _sync(self) -> None:
         with self._lock:
-            self._wake.clear()
+            self._unsynced = False
             # May be retired meanwhile, but only this method closes what is retired.
             current = self._file
             retired = self._retired[:]

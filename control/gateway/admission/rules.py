@@ -6,6 +6,8 @@ from fractions import Fraction
 from math import floor, inf
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 Number = int | float | Fraction
 _ROUNDING_UNITS = Fraction(1, 1_000_000)  # of clocks that count in floats
 
@@ -122,7 +124,7 @@ class Hold(NamedTuple):
         return self.input_tokens + self.output_tokens if counts == BOTH else 1
 
 
-class Used(NamedTuple):
+class Used(msgspec.Struct, frozen=True, gc=False):
     """Tokens of a call that has ended; cached ones count whole."""
 
     input_tokens: int = 0
@@ -133,7 +135,7 @@ class Used(NamedTuple):
         return self.input_tokens - hold.input_tokens, self.output_tokens - hold.output_tokens
 
 
-class Level(NamedTuple):
+class Level(msgspec.Struct, frozen=True, gc=False):
     """A rate as the next call would find it."""
 
     check: Rate

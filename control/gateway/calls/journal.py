@@ -1,6 +1,6 @@
 """What is written down of one call: opened at dispatch, progress each second, closed once."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ from control.telemetry.traces import Trace, Try
 _FINISH_REASON_MAX = 32
 
 
-class Ending(NamedTuple):
+class Ending(msgspec.Struct, frozen=True, gc=False):
     """How a call ended. Token times are of the clock that never jumps."""
 
     outcome: Outcome
@@ -64,8 +64,7 @@ class Journal:
 
     def traceparent(self, attempt: int) -> bytes:
         """For the engine, which does not hear of the caller's own trace."""
-        span = trace_context.engine_span(self._call_id, attempt)
-        return trace_context.traceparent(self._call_id, span, sampled=self._is_sampled).encode()
+        return trace_context.for_engine(self._call_id, attempt, sampled=self._is_sampled)
 
     def opened(self, attempt: Attempt, on_written: OnWritten) -> None:
         """Once, at the first attempt; `on_written` is told at the end of the turn.
@@ -218,6 +217,9 @@ class Journal:
 
     def _why_kept(self, ending: Ending, now: float) -> str:
         received_at, first = self._received_at, ending.first_token_at
+        is_odd = self._is_sampled or self.marks.tries or ending.outcome is not Outcome.COMPLETE
+        if not is_odd and tracing.is_fast(now - received_at, self._shared.limits):
+            return ""
         seen = Seen(
             ending.outcome,
             ending.status,
@@ -276,10 +278,14 @@ class Journal:
         counted = self._shared.counted
         names = counted.names(self._route, self._identity.tenant, self._priority)
         tally = counted.tally
-        tally.raise_(names.calls[ending.outcome])
-        tally.raise_(names.attempts, ending.attempts)
-        tally.raise_(names.input, usage.input - usage.cached)
-        tally.raise_(names.output, usage.output - usage.reasoning)
+        tally.raise_each(
+            (
+                (names.calls[ending.outcome], 1),
+                (names.attempts, ending.attempts),
+                (names.input, usage.input - usage.cached),
+                (names.output, usage.output - usage.reasoning),
+            )
+        )
         if usage.cached:
             tally.raise_(names.cached, usage.cached)
         if usage.reasoning:

@@ -1,7 +1,8 @@
 """What goes to one engine for a call, and what of its answer is ours to look after."""
 
 import functools
-from typing import NamedTuple
+
+import msgspec
 
 from control.gateway import wire
 from control.gateway.calls import continuation
@@ -19,7 +20,7 @@ _SALTED = frozenset({"vllm", "stub"})  # engines that know `cache_salt`
 _WORDS_MAX = 1024  # sets of stop words remembered at once
 
 
-class Plan(NamedTuple):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """`stops` are those no engine looks for; token ids are asked for to go on elsewhere."""
 
     endpoint: str

@@ -24,7 +24,7 @@ def whole(status: int, own: bytes, headers: Headers, length: int) -> bytes:
     return b"%b%bcontent-type: application/json; charset=utf-8\r\n%bcontent-length: %d\r\n\r\n" % (
         _STATUS_LINES[status],
         own,
-        lines(headers),
+        b"".join([b"%b: %b\r\n" % pair for pair in headers]),
         length,
     )
 

@@ -21,7 +21,7 @@ class EngineLoad(NamedTuple):
     own_in_flight: int  # calls of this process that were already at the engine then
 
 
-class Figures(NamedTuple):
+class Figures(msgspec.Struct, frozen=True, gc=False):
     """One candidate at the moment of a choice; a reference and some numbers, hence cheap."""
 
     id: int

@@ -39,6 +39,11 @@ class Health:
         self._slow_in_a_row = 0
         self._outs_in_a_row = 0  # without having been whole between
 
+    @property
+    def is_untroubled(self) -> bool:
+        """Whole, and no call failed since one went well: another that does changes nothing."""
+        return self.proved is None and not (self._in_a_row or self._slow_in_a_row)
+
     def succeeded(self, share: int) -> bool:
         """`share` is what it may have at most. True if that is more than before."""
         self._in_a_row = self._slow_in_a_row = 0

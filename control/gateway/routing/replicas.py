@@ -161,10 +161,11 @@ class LiveReplicas:
         return min(slots, max(live.in_flight, 1)) if live.room.is_tight else slots
 
     def took(self, live: Live, want: Want) -> None:
+        is_batch = want.priority is Priority.BATCH
         live.in_flight += 1
-        live.batch_in_flight += want.priority is Priority.BATCH
+        live.batch_in_flight += is_batch
         live.urgent_came |= want.priority is Priority.INTERACTIVE
-        live.room.take(want.kv_tokens, is_batch=want.priority is Priority.BATCH)
+        live.room.take(want.kv_tokens, is_batch=is_batch)
         if self._buckets.deployments:
             self._buckets.charge(live.info.deployment, 1, want.kv_tokens)
 
@@ -175,15 +176,21 @@ class LiveReplicas:
             self._buckets.charge(live.info.deployment, 0, more_tokens)
 
     def gave_back(self, live: Live, want: Want, kv_tokens: int) -> None:
+        is_batch = want.priority is Priority.BATCH
         live.in_flight -= 1
-        live.batch_in_flight -= want.priority is Priority.BATCH
-        live.room.take(-kv_tokens, is_batch=want.priority is Priority.BATCH)
+        live.batch_in_flight -= is_batch
+        live.room.take(-kv_tokens, is_batch=is_batch)
 
     def held(self, live: Live, seconds: float) -> None:
         """A call that the engine has seen kept a slot so long."""
-        self._held_seconds.setdefault(live.info.deployment, Mean()).add(seconds)
+        mean = self._held_seconds.get(live.info.deployment)
+        if mean is None:
+            mean = self._held_seconds[live.info.deployment] = Mean()
+        mean.add(seconds)
 
     def succeeded(self, live: Live) -> None:
+        if live.health.is_untroubled:
+            return  # nearly always
         self.rotation.succeeded(live, self._even(live))
 
     def failed(self, live: Live, cause: Cause) -> None:

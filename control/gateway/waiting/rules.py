@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+
+import msgspec
 
 from control.gateway import errors
 from control.gateway.waiting.pace import Pace
@@ -41,7 +42,7 @@ _SERVED = {
 Waiting = Mapping[Priority, Mapping[int, int]]  # calls, by priority and tenant
 
 
-class Want(NamedTuple):
+class Want(msgspec.Struct, frozen=True, gc=False):
     """What a call is in a queue: for which deployments, how urgent, whose, how large."""
 
     pool: frozenset[str]
