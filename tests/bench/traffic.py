@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,11 +26,18 @@ class Who(NamedTuple):
     key_id: int
     version_id: int
     route: str
+    price_id: int
+
+
+NAMED = ("tenant", "project", "key", "version", "price")
+TOLD = ("tenant_id", "project_id", "key_id", "version_id", "route")
 
 
 def people() -> list[Who]:
     """Tenants with a key each, models with a price each; everyone uses every model."""
-    versions = [_priced(number) for number in range(MODELS)]
+    if Tenant.objects.exists():
+        return _known()
+    prices = [_priced(number) for number in range(MODELS)]
     found = []
     for number in range(TENANTS):
         tenant = Tenant.objects.create(name=f"tenant-{number:02d}")
@@ -37,14 +45,27 @@ def people() -> list[Who]:
         key = Key.objects.create(
             tenant=tenant, project=project, name="first", shown="wei…", digest=f"{number:064d}"
         )
-        found += [Who(tenant.pk, project.pk, key.pk, v.pk, v.model.name) for v in versions]
+        found += [
+            Who(tenant.pk, project.pk, key.pk, version.pk, version.model.name, price.pk)
+            for version, price in prices
+        ]
     return found
 
 
-def _priced(number: int) -> Version:
+def _known() -> list[Who]:
+    prices = Price.objects.select_related("model").order_by("pk")
+    versions = [(Version.objects.get(model=price.model), price) for price in prices]
+    return [
+        Who(key.tenant_id, key.project_id, key.pk, version.pk, price.model.name, price.pk)
+        for key in Key.objects.order_by("pk")
+        for version, price in versions
+    ]
+
+
+def _priced(number: int) -> tuple[Version, Price]:
     model = CatalogModel.objects.create(name=f"model-{number}")
     Route.objects.create(name=model.name)
-    Price.objects.create(
+    price = Price.objects.create(
         model=model,
         currency="USD",
         input_pico=400_000 + number,
@@ -52,7 +73,8 @@ def _priced(number: int) -> Version:
         output_pico=1_600_000,
         valid_from=BEGAN,
     )
-    return Version.objects.create(model=model, name="v1", engine={"kind": "stub"})
+    version = Version.objects.create(model=model, name="v1", engine={"kind": "stub"})
+    return version, price
 
 
 def calls(who: list[Who], count: int, began: float, seconds: float) -> Iterator[tuple[Open, Close]]:
@@ -64,7 +86,7 @@ def calls(who: list[Who], count: int, began: float, seconds: float) -> Iterator[
         output = chance.randrange(1, 800)
         told = {
             "call_id": call_id(at),
-            **named._asdict(),
+            **{name: getattr(named, name) for name in TOLD},
             "replica_id": named.version_id,
             "endpoint": "chat",
             "stream": True,
@@ -93,18 +115,22 @@ def calls(who: list[Who], count: int, began: float, seconds: float) -> Iterator[
 
 
 def write_spool(directory: Path, owner: str, made: Iterator[tuple[Open, Close]]) -> None:
-    """An open, what was heard after a second, and the end, for each; nobody holds the folder."""
+    """A spool that nobody writes any more."""
     folder = directory / owner
     folder.mkdir(parents=True)
-    lines: list[bytes] = []
     segment = 1
-    for opened, close in made:
+    while lines := lines_of(made, SEGMENT_CALLS):
+        (folder / f"{segment:08d}.jsonl").write_bytes(lines)
+        segment += 1
+
+
+def lines_of(made: Iterator[tuple[Open, Close]], count: int) -> bytes:
+    """Of the next calls: an open, what was heard after a second, and the end of each."""
+    lines: list[bytes] = []
+    for opened, close in islice(made, count):
         lines.append(line_of(opened))
         if close.ended_at - close.started_at > 1:
             heard = close.input_tokens, close.cached_input_tokens, 90
             lines.append(line_of(Progress(opened.call_id, *heard)))
         lines.append(line_of(close))
-        if len(lines) >= SEGMENT_CALLS:
-            (folder / f"{segment:08d}.jsonl").write_bytes(b"".join(lines))
-            lines, segment = [], segment + 1
-    (folder / f"{segment:08d}.jsonl").write_bytes(b"".join(lines))
+    return b"".join(lines)
