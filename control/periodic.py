@@ -17,7 +17,7 @@ from control.autoscaling import actions as autoscaling
 from control.celery import app
 from control.fleet import actions as fleet
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
-from control.metering import budgets, traces
+from control.metering import budgets, partitions, traces
 from control.metering.alerts import actions as alerts
 from control.metering.alerts import sending
 from control.metering.cost import hours as cost_hours
@@ -42,6 +42,7 @@ NEIGHBOURS = "weir.part_neighbours"
 END_LEASES = "weir.end_credit_leases"
 MONTHS = "weir.open_and_close_months"
 DRIFT = "weir.judge_drift"
+MAKE_MONTHS = "weir.make_usage_months"
 WATCH_BUDGETS = "weir.watch_budgets"
 SEND_ALERTS = "weir.send_alerts"
 MAKE_COST = "weir.make_hours_of_cost"
@@ -62,6 +63,7 @@ CLOCK: dict[str, tuple[str, float]] = {
     "books against engines' counters": (DRIFT, 600.0),  # each hour once, soon after it is stored
     "hours of cost": (MAKE_COST, 60.0),
     "hours of cost that changed late": (MAKE_LATE_COST, 1800.0),
+    "months of usage to come": (MAKE_MONTHS, 3600.0),
 }
 EXPIRES_PERIODS = 2
 
@@ -153,6 +155,12 @@ def send_alerts() -> None:
 def end_credit_leases() -> None:
     with _database():
         budgets.release_ended(timezone.now())
+
+
+@shared_task(name=MAKE_MONTHS)
+def make_usage_months() -> None:
+    with _database():
+        partitions.make_coming(timezone.now())
 
 
 @shared_task(name=DRIFT)

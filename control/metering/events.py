@@ -11,7 +11,7 @@ from operator import attrgetter
 import msgspec
 from django.db import DataError, IntegrityError, connection, transaction
 
-from control.metering import ledger, rollups
+from control.metering import ledger, partitions, rollups
 from control.metering.budgets import Spending
 from control.metering.prices.pricing import Pricing
 from control.metering.prices.rules import tokens_counted
@@ -29,7 +29,6 @@ EVENTS, ARRIVALS = "control_usageevent", "pg_temp.weir_arrivals"
 # So that an account which is opened meanwhile counts each call once: see metering.credit.
 PAYERS = "SELECT FROM control_tenant WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE"
 NEW_BATCH = "SELECT nextval('weir_usage_batches')"
-MAKE_MONTHS = "SELECT weir_make_usage_month(month) FROM unnest(%s::date[]) month"
 # Kept by the session, emptied by each transaction: the catalogue is not written twice a second.
 CREATE_ARRIVALS = (
     "CREATE TEMP TABLE IF NOT EXISTS weir_arrivals ON COMMIT DELETE ROWS AS"
@@ -159,7 +158,7 @@ def _make(cursor, closes: Sequence[Close], batch: int, at: datetime) -> list[Mad
     pricing, maker = Pricing(closes), Maker(batch, at)
     made = [maker.make(_priced(close, pricing), content_hash(close)) for close in closes]
     pricing.close()
-    cursor.execute(MAKE_MONTHS, [sorted(maker.months)])
+    cursor.execute(partitions.MAKE, [sorted(maker.months)])
     return made
 
 

@@ -75,6 +75,7 @@ def test_m03_m04_killed_at_any_step_nothing_is_lost_or_doubled(step, tmp_path):
     assert sum(Posting.objects.values_list("amount_pico", flat=True)) == 0
     assert [count.count for count in RefusalCount.objects.all()] == [5]
     assert not AuditEntry.objects.exists()
+    assert_books_agree(house.tenant)
     assert not (tmp_path / "gw-1").exists()
     assert not SpoolPosition.objects.exists()
 
@@ -112,6 +113,16 @@ def test_m04_a_shipper_killed_with_9_is_taken_over(step, tmp_path, environment):
 
 RUNS = count(1)
 ENDS = st.sampled_from((*STEPS, "told"))
+OWNERS = ("gw-1", "gw-2")
+MONTHS = (AT, AT.replace(month=12, day=1), AT.replace(year=2027, month=1, day=1))
+
+
+def an_id(run: int, number: int) -> str:
+    """Of three months, and those that tell none."""
+    if number % 4 == 3:
+        return f"req_{run}_{number}"
+    milliseconds = int(MONTHS[number % 4].timestamp() * 1000)
+    return f"req_{milliseconds:012x}7{number:03x}8{run:015x}"
 
 
 @settings(
@@ -119,30 +130,42 @@ ENDS = st.sampled_from((*STEPS, "told"))
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
-    writes=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["open", "close"])), max_size=20),
-    ships_after=st.dictionaries(st.integers(0, 19), st.tuples(st.none() | ENDS, st.integers(1, 2))),
+    writes=st.lists(
+        st.tuples(
+            st.integers(0, 7), st.sampled_from(["open", "close", "other"]), st.sampled_from(OWNERS)
+        ),
+        max_size=20,
+    ),
+    ships_after=st.dictionaries(
+        st.integers(0, 19),
+        st.tuples(st.none() | ENDS, st.integers(1, 2), st.sampled_from([0, 40, 700])),
+    ),
 )
 def test_events_ledger_and_sums_are_right_under_any_interleaving(
     house, tmp_path_factory, writes, ships_after
 ):
-    """Calls open and close, records are doubled, shipping is broken off: the books still agree."""
-    directory = tmp_path_factory.mktemp("spool")
-    run = f"run{next(RUNS)}"
-    writer = SpoolWriter(directory, "gw-1", segment_bytes_max=700)
+    """Calls of some months open and end, at two gateways; ends are doubled, come late, or differ
+    from the first; shipping is broken off: none is lost, none doubled, and the books agree."""
+    directory, run = tmp_path_factory.mktemp("spool"), next(RUNS)
+    writers = {owner: SpoolWriter(directory, owner, segment_bytes_max=700) for owner in OWNERS}
     known: set[str] = set()
-    for index, (number, what) in enumerate(writes):
-        call_id = f"{run}_{number}"
-        if what == "close":
-            writer.append(house.close(call_id))
+    for index, (number, what, owner) in enumerate(writes):
+        call_id = an_id(run, number)
+        if what != "open":
+            changes = {"output_tokens": 51} if what == "other" else {}
+            writers[owner].append(house.close(call_id, **changes))
         elif call_id not in known:
-            writer.append(house.open(call_id))
+            writers[owner].append(house.open(call_id))
         known.add(call_id)
-        step, times = ships_after.get(index, (None, 0))
+        step, times, days = ships_after.get(index, (None, 0, 0))
         for _ in range(times):
             with contextlib.suppress(Killed):
-                ship(directory, {"gw-1"}, AT, kill_at(step) if step else lambda name: None)
-    writer.close()
-    ship(directory, set(), AT)
-    mine = UsageEvent.objects.filter(call_id__startswith=f"{run}_")
+                at = AT + timedelta(days=days)
+                ship(directory, set(OWNERS), at, kill_at(step) if step else lambda name: None)
+    for writer in writers.values():
+        writer.close()
+    ship(directory, set(), AT + timedelta(days=800))
+    mine = UsageEvent.objects.filter(call_id__in=known)
     assert sorted(mine.values_list("call_id", flat=True)) == sorted(known)
     assert_books_agree(house.tenant)
+    assert not SpoolPosition.objects.exists()

@@ -7,6 +7,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from control.gateway.ids import call_id
+from control.metering import partitions as partitions_of_usage
 from control.metering.ingest import Shipped, ship
 from control.metering.months import UNDATED, following, month_of
 from control.models import UsageEvent
@@ -100,3 +101,11 @@ def test_a_call_sent_again_after_its_month_is_the_same_call(house, tmp_path):
     spool(tmp_path, msgspec.structs.replace(close, output_tokens=1), owner="gw-3")
     assert ship(tmp_path, set(), AT.replace(year=2028)) == Shipped()
     assert UsageEvent.objects.get().output_tokens == 50
+
+
+def test_coming_months_are_made_over_the_turn_of_a_year(db):
+    for _ in range(2):
+        partitions_of_usage.make_coming(datetime(2040, 11, 30, 23, tzinfo=UTC))
+    made = {f"control_usageevent_{month}" for month in ("204011", "204012", "204101")}
+    assert made <= partitions()
+    assert "control_usageevent_204102" not in partitions()
