@@ -15,7 +15,7 @@ from control.fleet import facts as fleet
 from control.fleet.disk import facts as disk
 from control.fleet.nodes import facts as machines
 from control.fleet.troubles import facts as troubles
-from control.metering import spending
+from control.metering import spending, watermarks
 from control.metering.alerts import facts as alerts
 from control.metering.drift import books
 from control.metering.invoices import facts as invoices
@@ -108,6 +108,7 @@ def overview(at: datetime, _: str = "") -> dict:
         "devices": len(devices),
         "memory_total_bytes": sum(device.memory_total_bytes for device in devices),
         "memory_booked_bytes": sum(device.booked_bytes for device in devices),
+        "drift_incidents": books.open_count(),
         **_troubles(deployments, nodes, at),
         **_alerts(),
     }
@@ -192,7 +193,12 @@ def route(at: datetime, name: str) -> dict:
 
 def drift(at: datetime, _: str = "") -> dict:
     hours = books.hours(books.hours_before(at, DRIFT_HOURS), limit=DRIFT_ROWS)
-    return {"now": at, "hours": hours, "incidents": books.open_incidents(limit=INCIDENTS)}
+    return {
+        "now": at,
+        "hours": hours,
+        "incidents": books.open_incidents(limit=INCIDENTS),
+        "stored": watermarks.stored(at),
+    }
 
 
 PARTS: dict[str, Callable[[datetime, str], dict]] = {

@@ -22,6 +22,7 @@ PAGES = (
     "/tenants/acme/",
     "/keys/",
     "/usage/",
+    "/usage/drift/",
     "/playground/",
     "/audit/",
 )

@@ -45,17 +45,23 @@ def test_an_incident_is_shown_with_its_calls_and_closed_with_a_reason(console, i
     assert AuditEntry.objects.get(action="close drift incident").reason == "a benchmark"
 
 
+def test_the_overview_says_that_there_is_one(console, incident):
+    assert "The books and the engines disagree" in console.get("/").content.decode()
+    Drift.objects.update(closed_at=timezone.now())
+    assert "disagree" not in console.get("/").content.decode()
+
+
 def test_an_empty_platform_says_how_to_judge_now(console):
     assert b"weir drift --now" in console.get("/usage/drift/").content
     assert b"/usage/drift/" in console.get("/usage/").content
 
 
-def test_the_live_part_asks_two_questions_however_many_hours_there_are(console, incident):
+def test_the_live_part_asks_three_questions_however_many_hours_there_are(console, incident):
     for ago in range(3, 20):
         an_hour(incident.replica, ago)
     with CaptureQueriesContext(connection) as asked:
         html = parts.html("drift", timezone.now())
-    assert len(asked) == 2
+    assert len(asked) == 3
     assert html.count("<tr>") == 19
 
 

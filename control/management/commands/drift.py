@@ -41,7 +41,9 @@ class Command(BaseCommand):
         for row in rows:
             self.stdout.write(json.dumps(row.named, default=str) if options["json"] else _line(row))
         if not rows:
-            self.stderr.write("no hour of these is judged yet: that comes half an hour after it")
+            self.stderr.write(
+                "no hour of these is judged yet: that comes when its calls are stored"
+            )
         raise SystemExit(INCIDENT if is_open else 0)
 
 

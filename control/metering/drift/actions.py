@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from control import checks
+from control.metering import watermarks
 from control.metering.drift import facts, rules
 from control.metering.drift.facts import Span
 from control.metering.drift.rules import Verdict
@@ -30,7 +31,7 @@ def judge(at: datetime, until: datetime) -> list[Drift]:
 def judge_hours(at: datetime) -> list[Drift]:
     """Hours that are over, and whose calls are all stored."""
     hour = at.replace(minute=0, second=0, microsecond=0)
-    return judge(at, min(hour, facts.stored_until(at)))
+    return judge(at, min(hour, watermarks.stored_until(at)))
 
 
 def _judge(span: Span, at: datetime) -> Drift:

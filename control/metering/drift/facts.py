@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 
 from control.metering.drift import rules
 from control.metering.drift.rules import Reading, Sums, Tokens, Work
-from control.models import Attempt, Drift, EngineCount, SpoolPosition, UsageEvent
+from control.models import Attempt, Drift, EngineCount, UsageEvent
 from control.states import Purpose
 
 EDGE = timedelta(seconds=rules.EDGE_SECONDS)
@@ -29,12 +29,6 @@ class Span:
     end_at: datetime
     begin: Reading
     end: Reading
-
-
-def stored_until(at: datetime) -> datetime:
-    """Calls that started before it have ended, and are stored: of all spools the slowest tells."""
-    slowest = SpoolPosition.objects.aggregate(Min("stored_until"))["stored_until__min"]
-    return min(slowest or at, at - LIFE)
 
 
 def spans(since: datetime, until: datetime) -> list[Span]:

@@ -77,6 +77,7 @@ def test_hours_that_are_over_are_judged_once(replica, spools):
 def test_nothing_is_judged_before_its_calls_are_stored(replica, spools):
     counted(replica, 59, (0, 0))
     assert actions.judge_hours(NOON + HOUR) == []  # its calls may run
+    SpoolPosition.objects.all().delete()
     behind = NOON + timedelta(minutes=40)
     SpoolPosition.objects.create(
         owner="gw", segment=1, offset=0, at=LATER, stored_until=behind, read_until=LATER
