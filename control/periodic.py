@@ -23,6 +23,7 @@ from control.metering.alerts import sending
 from control.metering.cost import hours as cost_hours
 from control.metering.drift import actions as drift
 from control.metering.drift import attempts
+from control.metering.exports import schedules
 from control.metering.invoices import actions as invoices
 from control.placement import actions as placement
 from control.reconcile import loop
@@ -41,6 +42,7 @@ PRUNE = "weir.prune_telemetry"
 NEIGHBOURS = "weir.part_neighbours"
 END_LEASES = "weir.end_credit_leases"
 MONTHS = "weir.open_and_close_months"
+EXPORTS = "weir.write_exports"
 DRIFT = "weir.judge_drift"
 MAKE_MONTHS = "weir.make_usage_months"
 WATCH_BUDGETS = "weir.watch_budgets"
@@ -58,6 +60,7 @@ CLOCK: dict[str, tuple[str, float]] = {
     "old points": (PRUNE, 600.0),
     "budgets that are nearly used up": (WATCH_BUDGETS, 5.0),
     "alerts to tenants' URLs": (SEND_ALERTS, 5.0),
+    "exports": (EXPORTS, 300.0),
     "months of tenants": (MONTHS, 300.0),
     "credit of hosts that are gone": (END_LEASES, 600.0),
     "books against engines' counters": (DRIFT, 600.0),  # each hour once, soon after it is stored
@@ -180,6 +183,12 @@ def make_late_hours_of_cost() -> None:
     """Of calls whose gateway was away for days."""
     with _database():
         cost_hours.refresh(timezone.now(), back=cost_hours.LATE_EVENTS)
+
+
+@shared_task(name=EXPORTS)
+def write_exports() -> None:
+    with _database():
+        schedules.tick(timezone.now())
 
 
 @shared_task(name=MONTHS)

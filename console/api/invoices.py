@@ -11,8 +11,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from console.api.base import Form, OperatorsOnly, read
-from control.metering.exports import in_thread
+from control.metering.exports import in_thread, schedules
 from control.metering.exports.orders import FORMATS, TYPES, Order, checked, chunks, name_of
+from control.metering.exports.schedules import ScheduleWanted
 from control.metering.invoices import actions, corrections, facts, terms
 from control.metering.rules import Tokens
 
@@ -200,3 +201,41 @@ def download(order: Order) -> StreamingHttpResponse:
         content_type=TYPES[order.format],
         headers={"Content-Disposition": f'attachment; filename="{name_of(order)}"'},
     )
+
+
+class ScheduleForm(Form):
+    what = serializers.ChoiceField(["usage", "focus"])
+    destination = serializers.CharField(help_text="file:///folder or s3://bucket/folder")
+    format = serializers.ChoiceField(["csv", "parquet"], default="csv")
+    version = serializers.ChoiceField(["1.2", "1.4"], default="1.4")
+    tenant = serializers.CharField(default="", allow_blank=True)
+    every = serializers.ChoiceField(["month", "day"], default="month")
+
+
+class ScheduleShape(ScheduleForm):
+    name = serializers.CharField()
+    done_until = serializers.DateTimeField(allow_null=True)
+    tried_at = serializers.DateTimeField(allow_null=True)
+    wrote = serializers.CharField()
+    error = serializers.CharField()
+
+
+class Schedules(OperatorsOnly, APIView):
+    @extend_schema(responses=ScheduleShape(many=True))
+    def get(self, request: Request) -> Response:
+        """Files that are written on a clock."""
+        return Response(ScheduleShape(schedules.schedules(), many=True).data)
+
+
+class OneSchedule(OperatorsOnly, APIView):
+    @extend_schema(request=ScheduleForm, responses={204: None})
+    def put(self, request: Request, name: str) -> Response:
+        """Make the schedule what is sent, new or not."""
+        wanted = ScheduleWanted(name=name, **read(ScheduleForm, request))
+        schedules.save_schedule(wanted, **self.who())
+        return Response(status=204)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, name: str) -> Response:
+        schedules.remove_schedule(name, **self.who())
+        return Response(status=204)

@@ -17,7 +17,9 @@ from console.api.invoices import (
     Goodwill,
     Invoices,
     OneInvoice,
+    OneSchedule,
     Periods,
+    Schedules,
     Terms,
 )
 from console.api.members import Member, Members
@@ -67,6 +69,8 @@ urlpatterns = [
     path("goodwill/", Goodwill.as_view(), name="api-goodwill"),
     path("corrections/", Corrections.as_view(), name="api-corrections"),
     path("billing/", Terms.as_view(), name="api-billing"),
+    path("export-schedules/", Schedules.as_view(), name="api-export-schedules"),
+    path("export-schedules/<slug:name>/", OneSchedule.as_view(), name="api-export-schedule"),
     path("exports/<slug:what>/", Export.as_view(), name="api-export"),
     path("usage/", Usage.as_view(), name="api-usage"),
     path("schema/", Schema.as_view(), name="api-schema"),

@@ -1,4 +1,4 @@
-"""Exports: files of usage and of what was billed, to download now."""
+"""Exports: files of usage and of what was billed, to download now or written on a clock."""
 
 from datetime import timedelta
 
@@ -7,12 +7,14 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
+from console.access import who
 from control.checks import Refused
-from control.metering.exports import in_thread
+from control.metering.exports import in_thread, schedules
 from control.metering.exports.focus.columns import BOTH
 from control.metering.exports.orders import INVOICE, TYPES, Order, checked, chunks, name_of
+from control.metering.exports.schedules import ScheduleWanted
 from control.tenancy.facts import tenant_names
 
 WORDS = {
@@ -35,19 +37,70 @@ class ExportForm(forms.Form):
         self.fields["tenant"].choices = [("", "all tenants"), *names]
 
 
+class ScheduleForm(forms.Form):
+    name = forms.CharField(max_length=63)
+    what = forms.ChoiceField(choices=[("focus", "FOCUS"), ("usage", "Usage")])
+    tenant = forms.ChoiceField(required=False)
+    format = forms.ChoiceField(choices=[("csv", "CSV"), ("parquet", "Parquet")])
+    version = forms.ChoiceField(choices=[(one, one) for one in reversed(BOTH)])
+    every = forms.ChoiceField(choices=[("month", "month, once closed"), ("day", "day")])
+    destination = forms.CharField(max_length=400)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        names = [(name, name) for name in tenant_names()]
+        self.fields["tenant"].choices = [("", "all tenants"), *names]
+
+
 @require_safe
 def show(request: HttpRequest) -> HttpResponse:
-    at = timezone.now()
-    last = (at.replace(day=1) - timedelta(days=1)).strftime("%Y-%m")
-    form = ExportForm(initial={"month": last})
-    return render(request, "pages/exports.html", {"form": form, "now": at})
+    last = (timezone.now().replace(day=1) - timedelta(days=1)).strftime("%Y-%m")
+    return _page(request, ExportForm(initial={"month": last}), ScheduleForm())
+
+
+@require_POST
+def save(request: HttpRequest) -> HttpResponse:
+    form = ScheduleForm(request.POST)
+    if form.is_valid():
+        try:
+            schedules.save_schedule(ScheduleWanted(**form.cleaned_data), **who(request))
+        except Refused as refusal:
+            for problem in refusal.problems:
+                form.add_error(
+                    problem.field if problem.field in form.fields else None, problem.what
+                )
+        else:
+            messages.success(request, f"{form.cleaned_data['name']} is written when it is due.")
+            return redirect("exports")
+    return _page(request, ExportForm(), form)
+
+
+@require_POST
+def remove(request: HttpRequest, name: str) -> HttpResponse:
+    try:
+        schedules.remove_schedule(name, **who(request))
+    except Refused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, f"{name} is written no more.")
+    return redirect("exports")
+
+
+def _page(request: HttpRequest, form: ExportForm, schedule_form: ScheduleForm) -> HttpResponse:
+    context = {
+        "form": form,
+        "schedule_form": schedule_form,
+        "schedules": schedules.schedules(),
+        "now": timezone.now(),
+    }
+    return render(request, "pages/exports.html", context)
 
 
 @require_safe
 def download(request: HttpRequest) -> HttpResponse:
     form = ExportForm(request.GET)
     if not form.is_valid():
-        return render(request, "pages/exports.html", {"form": form, "now": timezone.now()})
+        return _page(request, form, ScheduleForm())
     given = {name: value for name, value in form.cleaned_data.items() if value}
     if given["what"] == "focus-schema":
         given.pop("format", None)

@@ -55,16 +55,18 @@ def _headers(method: str, url: str, access: Access) -> dict[str, str]:
     return signed(method, url, access, datetime.fromtimestamp(time.time(), UTC))
 
 
-def signed(method: str, url: str, access: Access, at: datetime) -> dict[str, str]:
-    """AWS Signature, version 4, of a request without a body and without a query."""
+def signed(
+    method: str, url: str, access: Access, at: datetime, body_sha256: str = _NOTHING
+) -> dict[str, str]:
+    """AWS Signature, version 4, of a request without a query."""
     parts = urlsplit(url)
     moment = at.strftime("%Y%m%dT%H%M%SZ")
-    headers = {"host": parts.netloc, "x-amz-content-sha256": _NOTHING, "x-amz-date": moment}
+    headers = {"host": parts.netloc, "x-amz-content-sha256": body_sha256, "x-amz-date": moment}
     if access.s3_session:
         headers["x-amz-security-token"] = access.s3_session
     names = ";".join(sorted(headers))
     lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-    request = f"{method}\n{parts.path}\n\n{lines}\n{names}\n{_NOTHING}"
+    request = f"{method}\n{parts.path}\n\n{lines}\n{names}\n{body_sha256}"
     scope = f"{moment[:8]}/{access.s3_region}/s3/aws4_request"
     digest = hashlib.sha256(request.encode()).hexdigest()
     key = f"AWS4{access.s3_secret}".encode()
