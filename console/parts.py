@@ -36,6 +36,7 @@ MENU = (
     ("Tenants", "tenants", "building"),
     ("Keys", "keys", "key"),
     ("Usage", "usage", "chart-bar"),
+    ("Costs", "costs", "bolt"),
     ("Budgets", "budgets", "coin"),
     ("Prices", "prices", "gauge"),
     ("Invoices", "invoices", "receipt"),

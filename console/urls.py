@@ -10,6 +10,7 @@ from console.api import own_usage
 from console.pages import (
     audit,
     budgets,
+    costs,
     credit,
     deployments,
     drift,
@@ -72,6 +73,12 @@ urlpatterns = [
     path("usage/drift/", drift.show, name="drift"),
     path("usage/drift/<int:drift_id>/close/", drift.close, name="close-drift"),
     path("usage/calls.csv", usage.export, name="usage-csv"),
+    path("costs/", costs.show, name="costs"),
+    path(
+        "costs/weights/<str:model>/<str:version>/",
+        costs.take_over,
+        name="take-over-weights",
+    ),
     path("budgets/", budgets.show, name="budgets"),
     path("budgets/seen/", budgets.seen, name="alerts-seen"),
     path("prices/", prices.show, name="prices"),

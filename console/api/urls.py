@@ -6,6 +6,8 @@ from rest_framework.routers import SimpleRouter
 
 from console.api.base import OperatorsOnly
 from console.api.budgets import Alerts, AlertSeen, Budgets
+from console.api.costs import Advice, Costs
+from console.api.costs import Weights as TokenWeights
 from console.api.credit import Credit
 from console.api.disk import Runtimes, Weights
 from console.api.drift import Drifts
@@ -72,6 +74,9 @@ urlpatterns = [
     path("export-schedules/", Schedules.as_view(), name="api-export-schedules"),
     path("export-schedules/<slug:name>/", OneSchedule.as_view(), name="api-export-schedule"),
     path("exports/<slug:what>/", Export.as_view(), name="api-export"),
+    path("costs/", Costs.as_view(), name="api-costs"),
+    path("costs/advice/", Advice.as_view(), name="api-advice"),
+    path("costs/weights/", TokenWeights.as_view(), name="api-token-weights"),
     path("usage/", Usage.as_view(), name="api-usage"),
     path("schema/", Schema.as_view(), name="api-schema"),
 ]
