@@ -7,9 +7,13 @@ import httpx
 
 from control.models import Replica
 from control.models.sealing import opened
+from control.telemetry.pages import Pages, Unanswered
 from control.telemetry.sample import Unread, read_page
 
 PROBE_SECONDS = 2.0
+HEALTH_BYTES_MAX = 64 * 1024
+
+_pages = Pages(PROBE_SECONDS)
 
 
 @cache
@@ -56,11 +60,12 @@ def address(replica: Replica) -> Address:
 
 
 def health(at: Address) -> Answer:
+    """Of an engine that we launched: asked each second, so without the general client."""
     try:
-        answer = _client(at.url).get(f"{at.url}/health", headers=at.headers)
-    except httpx.HTTPError as error:
-        return Answer(False, f"/health: {_words(error)}")
-    return Answer(answer.status_code == 200, f"/health answers {answer.status_code}")
+        page = _pages.get(at.url.removeprefix("http://"), "/health", at.headers, HEALTH_BYTES_MAX)
+    except Unanswered as error:
+        return Answer(False, f"/health: {error}")
+    return Answer(page.status == 200, f"/health answers {page.status}")
 
 
 def probe(at: Address) -> Answer:
@@ -146,7 +151,7 @@ def context_tokens(at: Address) -> int | None:
 
 
 def metrics(at: Address) -> str | Unread:
-    return read_page(_client(at.url), at.url, at.key)
+    return read_page(_pages, at.url, at.key)
 
 
 def _serves(at: Address, answer: httpx.Response) -> Answer:

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-import httpx
-
 from control.telemetry import rules
 from control.telemetry.messages import ReplicaSample
+from control.telemetry.pages import Pages, Unanswered
 from control.telemetry.rules import Reading
 from engines.spec import EngineLoad
 
 TIMEOUT_SECONDS = 2.0
+OK = 200
 PAGE_BYTES_MAX = 4 * 1024 * 1024
 
 
@@ -36,11 +36,8 @@ class Unread:
 class EngineReader:
     """Reads engines one after the other and remembers of each the reading before."""
 
-    def __init__(self, client: httpx.Client | None = None):
-        # No proxy from the environment and no certificates: engines are on this host.
-        self._client = client or httpx.Client(
-            timeout=TIMEOUT_SECONDS, trust_env=False, verify=False
-        )
+    def __init__(self, pages: Pages | None = None):
+        self._pages = pages or Pages(TIMEOUT_SECONDS)
         self._before: dict[int, Reading] = {}
         self._samples: dict[int, ReplicaSample] = {}
 
@@ -53,11 +50,11 @@ class EngineReader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._client.close()
+        self._pages.close()
 
     def read(self, engine: EngineAddress, at: float) -> ReplicaSample | Unread:
         """One GET of /metrics. Rates need two readings: the first has none."""
-        page = read_page(self._client, engine.url, engine.api_key)
+        page = read_page(self._pages, engine.url, engine.api_key)
         if isinstance(page, Unread):
             return page
         now = Reading(at, engine.parse(page))
@@ -85,18 +82,15 @@ class EngineReader:
             self._samples.pop(gone, None)
 
 
-def read_page(client: httpx.Client, url: str, api_key: str) -> str | Unread:
+def read_page(pages: Pages, url: str, api_key: str) -> str | Unread:
     """The engine's /metrics as text, within a limit."""
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     try:
-        with client.stream("GET", f"{url}/metrics", headers=headers) as answer:
-            if answer.status_code != httpx.codes.OK:
-                return Unread(f"/metrics answered {answer.status_code}")
-            body = b""
-            for chunk in answer.iter_bytes():
-                body += chunk
-                if len(body) > PAGE_BYTES_MAX:
-                    return Unread(f"/metrics is larger than {PAGE_BYTES_MAX} bytes")
-    except httpx.HTTPError as error:
-        return Unread(f"{type(error).__name__} at /metrics")
-    return body.decode(errors="replace")
+        page = pages.get(url.removeprefix("http://"), "/metrics", headers, PAGE_BYTES_MAX)
+    except Unanswered as error:
+        return Unread(f"{error} at /metrics")
+    if page.status != OK:
+        return Unread(f"/metrics answered {page.status}")
+    if len(page.body) > PAGE_BYTES_MAX:
+        return Unread(f"/metrics is larger than {PAGE_BYTES_MAX} bytes")
+    return page.body.decode(errors="replace")

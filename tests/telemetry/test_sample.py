@@ -70,7 +70,7 @@ def test_an_engine_that_refuses_or_is_away_or_never_ends_is_unread(engine, monke
         assert reader.read(address(engine.server_port), 1.0) == Unread(
             "/metrics is larger than 10 bytes"
         )
-        assert reader.read(address(1), 1.0) == Unread("ConnectError at /metrics")
+        assert reader.read(address(1), 1.0) == Unread("ConnectionRefusedError at /metrics")
 
 
 def test_what_an_engine_did_between_two_readings_is_seen():
