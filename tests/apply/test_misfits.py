@@ -25,6 +25,7 @@ ROUTE = "routes:\n  - name: r\n    targets: [{deployment: d}]\n"
 VERSION = "models:\n  - name: m\n    versions:\n      - name: v1\n"
 EXTERNAL = VERSION + "        engine: {kind: external, served_name: m, url: "
 VLLM = VERSION + '        engine: {kind: vllm, version: "0.32.0"}\n'
+PLAIN = '{input: "1", output: "1"}'
 PRICE = "prices:\n  - model: m\n    currency: USD\n    per_million: "
 
 
@@ -222,6 +223,19 @@ PRICE = "prices:\n  - model: m\n    currency: USD\n    per_million: "
             "5: prices[0].per_million.input: '-1' is no amount",
         ),
         (service(PRICE + '{input: "1"}'), "5: prices[0].per_million.output: is missing"),
+        (
+            service(PRICE + PLAIN + "\n    rows: [{priority: urgent, per_million: " + PLAIN + "}]"),
+            "6: prices[0].rows: 'urgent' is none of interactive, standard, batch",
+        ),
+        (
+            service(PRICE + PLAIN + '\n    rows:\n      - per_million: {input: "x", output: "1"}'),
+            "7: prices[0].rows[0].per_million.input: 'x' is no amount",
+        ),
+        (service(PRICE + PLAIN + "\n    interrupted: half"), "6: prices[0].interrupted: is one of"),
+        (
+            service(PRICE + PLAIN + '\n    valid_from: "2030-01-01"'),
+            "6: prices[0].valid_from: has no zone",
+        ),
         (
             service(PRICE + '{input: "1", output: "1", audio: "1"}'),
             "5: prices[0].per_million.audio: is not understood",

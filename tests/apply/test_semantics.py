@@ -218,6 +218,7 @@ def test_a_key_moves_and_is_whole():
         ("model: m, version", "model: n, version", "deployments[0].model: there is no model 'n'"),
         ("version: v1}", "version: v2}", "deployments[0].version: there is no version 'm:v2'"),
         ("prices: [{model: m", "prices: [{model: n", "prices[0].model: there is no model 'n'"),
+        ("prices: [{model: m", "prices: [{tenant: x, model: m", "prices[0].tenant: there is no"),
         ("version: v1}", "version: v1, node: n}", "deployments[0].node: an external engine is on"),
         ("version: v1}", "version: v1, replicas: {max: 2}}", "replicas.max: an external engine"),
     ],

@@ -78,8 +78,9 @@ def charge(outcome: str, tokens: Tokens, price: PriceFacts | None) -> Charge:
     """What it costs as it ended; `tokens` are clamped. They stay recorded, billed or not."""
     if price is None:
         return Charge(0, "", None, "the model had no price when the call started")
-    if outcome == Outcome.COMPLETE:  # nearly all: no other question is asked
-        billed, reason = _whole(tokens), "tokens x price"
+    if outcome == "complete":  # nearly all: no other question is asked
+        fresh, cached, output, reasoning, _ = tokens
+        billed, reason = (fresh - cached, cached, output - reasoning, reasoning), "tokens x price"
     else:
         billed = billed_of(outcome, tokens, price.interrupted)
         reason = _why(outcome, tokens, price.interrupted)
@@ -127,14 +128,12 @@ def _why(outcome: str, tokens: Tokens, interrupted: str) -> str:
     return "tokens x price"
 
 
-def cost_pico(billed: Billed, price: PriceFacts) -> int:
-    reasoning = price.output_pico if price.reasoning_pico is None else price.reasoning_pico
-    return (
-        billed.input * price.input_pico
-        + billed.cached_input * price.cached_input_pico
-        + billed.output * price.output_pico
-        + billed.reasoning * reasoning
-    )
+def cost_pico(billed: tuple[int, int, int, int], price: PriceFacts) -> int:
+    fresh, cached, output, reasoning = billed
+    amount = fresh * price.input_pico + cached * price.cached_input_pico
+    if reasoning and price.reasoning_pico is not None:
+        return amount + output * price.output_pico + reasoning * price.reasoning_pico
+    return amount + (output + reasoning) * price.output_pico
 
 
 def tokens_counted(outcome: str, tokens: Tokens, price: PriceFacts | None = None) -> int:

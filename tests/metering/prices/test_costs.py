@@ -6,9 +6,9 @@ from control.checks import Refused
 from control.metering.prices import facts
 from control.metering.prices.actions import save_price
 from control.metering.prices.wanted import price_wanted
-from control.metering.usage_time import add_use
 from control.models import PriceBook
 from tests.metering.cost.test_facts import HOUR, LATER, a_rate, replica, serve
+from tests.metering.device_time import served
 
 __all__ = ["replica"]  # a fixture
 
@@ -20,9 +20,9 @@ CLASSES = {"input": "1.8", "cached_input": "0.2", "output": "7"}
 def costly(house, replica, tmp_path):
     """A million tokens cost 1.94… of input, a tenth of it cached, four times of it output."""
     a_rate("*", "2.50")
-    add_use(replica.pk, HOUR, 7200.0, 1800.0)
     counts = {"input_tokens": 2_000_000, "cached_input_tokens": 1_000_000}
-    serve(house, tmp_path, **counts, output_tokens=500_000)
+    serve(house, tmp_path, replica_id=replica.pk, **counts, output_tokens=500_000)
+    served(replica, HOUR, 3600, 900)
     return house
 
 
