@@ -79,6 +79,7 @@ def show(request: HttpRequest) -> HttpResponse:
         "rows": rows,
         "whole": whole,
         "stored": watermarks.stored(at),
+        "behind": watermarks.behind(at),
         "tokens_most": max((row.input_tokens + row.output_tokens for row in rows), default=0),
         "costs": [one for one in costs if asked.names["model"] in ("", one.model)],
         "formula": costs[0].formula if costs else "",

@@ -7,6 +7,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from control.metering.books.actions import rebuild_hours
 from control.metering.cost import hours
@@ -15,7 +16,7 @@ from control.metering.cost.rules import hour_of
 from control.metering.cost.wanted import cost_rate_wanted
 from control.metering.prices.actions import save_price
 from control.metering.prices.wanted import price_wanted
-from control.models import Key, Replica, UsageEvent
+from control.models import Key, Replica, SpoolPosition, UsageEvent
 from tests.console.conftest import AT, BY
 from tests.metering.device_time import seen
 
@@ -134,3 +135,14 @@ def test_more_calls_ask_no_more_queries(console, used):
     with CaptureQueriesContext(connection) as many:
         console.get(f"/usage/?{DAY}")
     assert len(many) == len(few) <= 18
+
+
+def test_a_spool_that_nobody_ships_is_named(console, used):
+    at = timezone.now()
+    SpoolPosition.objects.create(owner="gw-7", segment=1, offset=0, at=at, read_until=at)
+    assert "gw-7 was last" not in console.get("/usage/").content.decode()
+    SpoolPosition.objects.update(at=at - timedelta(minutes=3), open_calls=2)
+    shown = console.get("/usage/").content.decode()
+    assert "The spool gw-7 was last shipped" in shown
+    assert "with 2 calls running" in shown
+    assert "stored: all that ended before" in shown
