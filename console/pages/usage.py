@@ -67,8 +67,7 @@ def show(request: HttpRequest) -> HttpResponse:
     at = timezone.now()
     asked = _filter(request, at)
     wanted = asked.wanted
-    rows = facts.usage(wanted, [asked.group])
-    whole = next(iter(facts.usage(wanted, [])), None)
+    rows, whole = facts.usage_and_whole(wanted, asked.group)
     calls = Rows(whole.calls if whole else 0, lambda **span: facts.events(wanted, **span))
     costs = cost.cost_per_million(None, wanted.since, wanted.until)
     context = {

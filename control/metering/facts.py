@@ -96,6 +96,16 @@ def usage(wanted: UsageWanted, group_by: Sequence[str] = ("model",)) -> list[Usa
     return [_usage_row(group, parts) for group, parts in sums.rows(wanted, group_by).items()]
 
 
+def usage_and_whole(wanted: UsageWanted, group: str) -> tuple[list[UsageRow], UsageRow | None]:
+    """By one group, and over all of them: of one reading, so that they agree."""
+    found = sums.rows(wanted, (group,))
+    rows = [_usage_row(values, parts) for values, parts in found.items()]
+    if sum(len(parts) for parts in found.values()) >= ROWS_MAX:  # some were left out
+        return rows, next(iter(usage(wanted, ())), None)
+    parts = [part for group_parts in found.values() for part in group_parts]
+    return rows, _usage_row((), parts) if parts else None
+
+
 def _usage_row(group: tuple, parts: list[dict]) -> UsageRow:
     """Calls priced in two currencies, or not at all, are one row with an amount for each."""
     amounts: dict[str, int] = defaultdict(int)

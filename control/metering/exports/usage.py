@@ -64,9 +64,11 @@ COLUMNS = (
 USAGE_COLUMNS = tuple(column.name for column in COLUMNS)
 SCHEMA = pa.schema([(column.name, column.type) for column in COLUMNS])
 
+# Bounds of rows alone tell the planner nothing: it would read the month for each page.
 WHERE = """
  WHERE event.started_at >= %(since)s AND event.started_at < %(until)s
    AND event.id > %(after)s AND event.id <= %(up_to)s
+   AND event.started_at >= %(after_at)s
    AND (event.started_at, event.id) > (%(after_at)s, %(after_id)s)
    AND (%(tenant)s = '' OR event.tenant_id IN
         (SELECT id FROM control_tenant WHERE name = %(tenant)s))
@@ -95,7 +97,8 @@ SELECT {columns}
   JOIN project ON project.id = event.project_id
   JOIN key ON key.id = event.key_id
   LEFT JOIN version ON version.id = event.version_id
-  {where} AND (event.started_at, event.id) <= (%(last_at)s, %(last_id)s)
+  {where} AND event.started_at <= %(last_at)s
+   AND (event.started_at, event.id) <= (%(last_at)s, %(last_id)s)
  ORDER BY event.started_at, event.id
 ) TO STDOUT (FORMAT csv)
 """
