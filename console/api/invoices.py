@@ -204,7 +204,7 @@ def download(order: Order) -> StreamingHttpResponse:
 
 
 class ScheduleForm(Form):
-    what = serializers.ChoiceField(["usage", "focus"])
+    what = serializers.ChoiceField(["usage", "focus", "costs"])
     destination = serializers.CharField(help_text="file:///folder or s3://bucket/folder")
     format = serializers.ChoiceField(["csv", "parquet"], default="csv")
     version = serializers.ChoiceField(["1.2", "1.4"], default="1.4")

@@ -20,6 +20,7 @@ from control.tenancy.facts import tenant_names
 WORDS = {
     "usage": "Usage: every call, one a row",
     "focus": "FOCUS: what was billed, by day and SKU",
+    "costs": "Costs: what device time cost, and to whom it was allocated",
     "focus-schema": "FOCUS: the schema file",
 }
 
@@ -39,7 +40,7 @@ class ExportForm(forms.Form):
 
 class ScheduleForm(forms.Form):
     name = forms.CharField(max_length=63)
-    what = forms.ChoiceField(choices=[("focus", "FOCUS"), ("usage", "Usage")])
+    what = forms.ChoiceField(choices=[("focus", "FOCUS"), ("usage", "Usage"), ("costs", "Costs")])
     tenant = forms.ChoiceField(required=False)
     format = forms.ChoiceField(choices=[("csv", "CSV"), ("parquet", "Parquet")])
     version = forms.ChoiceField(choices=[(one, one) for one in reversed(BOTH)])

@@ -1,4 +1,4 @@
-"""`weir export usage|focus|focus-schema|invoice`: one file to stdout, in constant memory."""
+"""`weir export usage|focus|costs|focus-schema|invoice`: one file to stdout, in constant memory."""
 
 import os
 import sys
@@ -16,8 +16,8 @@ from control.metering.exports.orders import FORMATS, INVOICE, SCHEMA, Order, che
 class Command(BaseCommand):
     help = (
         "Write a file to stdout: calls one a row (usage), what was billed by day and SKU (focus), "
-        "its schema, or the lines of an invoice. A tenant's month is of its own calendar; usage "
-        "of all tenants is of a month in UTC."
+        "its schema, what device time cost (costs), or the lines of an invoice. A tenant's month "
+        "is of its own calendar; usage of all tenants is of a month in UTC."
     )
     requires_system_checks = ()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from control import checks
+from control.metering.exports.costs import CostsWanted, costs_csv, costs_parquet
 from control.metering.exports.focus.columns import BOTH
 from control.metering.exports.focus.files import (
     VERSION,
@@ -20,10 +21,12 @@ from control.metering.exports.usage import usage_csv, usage_parquet
 from control.metering.invoices import facts, periods
 from control.metering.invoices.charges import NO_MARK
 
-USAGE, FOCUS, SCHEMA, INVOICE = "usage", "focus", "focus-schema", "invoice"
+USAGE, FOCUS, COSTS = "usage", "focus", "costs"
+SCHEMA, INVOICE = "focus-schema", "invoice"
 FORMATS = {
     USAGE: ("csv", "parquet"),
     FOCUS: ("csv", "parquet"),
+    COSTS: ("csv", "parquet"),
     SCHEMA: ("json",),
     INVOICE: ("csv",),
 }
@@ -62,7 +65,7 @@ def checked(order: Order) -> Order:
     match order.what:
         case "invoice":
             facts.invoice(order.number)
-        case "usage" | "focus":
+        case "usage" | "focus" | "costs":
             month(order.month)
     if order.tenant and order.what in (USAGE, FOCUS) and not facts.has_tenant(order.tenant):
         raise checks.unknown("tenant", f"there is no tenant {order.tenant!r}")
@@ -78,6 +81,8 @@ def name_of(order: Order) -> str:
             told = ("focus", order.version, "schema")
         case "focus":
             told = ("focus", order.version, order.month, order.tenant)
+        case "costs":
+            told = ("costs", order.month)
         case _:
             told = (order.what, order.month, order.tenant, order.model)
     return "-".join(("weir", *filter(None, told))) + f".{order.format}"
@@ -91,6 +96,9 @@ def chunks(order: Order) -> Iterator[bytes]:
         case "focus":
             write = focus_csv if order.format == "csv" else focus_parquet
             return write(FocusWanted(order.month, order.tenant, order.version))
+        case "costs":
+            write = costs_csv if order.format == "csv" else costs_parquet
+            return write(CostsWanted(order.month))
         case "focus-schema":
             return iter([focus_schema(order.version)])
     return _invoice(facts.invoice(order.number))

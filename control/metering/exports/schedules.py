@@ -10,6 +10,7 @@ from control import checks
 from control.metering.exports import destinations
 from control.metering.exports.focus.files import VERSION
 from control.metering.exports.orders import (
+    COSTS,
     FOCUS,
     FORMATS,
     SCHEMA,
@@ -60,7 +61,7 @@ class ScheduleFacts:
 def problems(wanted: ScheduleWanted) -> list[checks.Problem]:
     return [
         *checks.name("name", wanted.name),
-        *checks.one_of("what", wanted.what, (USAGE, FOCUS)),
+        *checks.one_of("what", wanted.what, (USAGE, FOCUS, COSTS)),
         *checks.one_of("format", wanted.format, FORMATS.get(wanted.what, ("csv",))),
         *checks.one_of("every", wanted.every, EVERY),
         *destinations.problems(wanted.destination),

@@ -6,6 +6,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from control.metering import periods as calendar
+from control.metering import watermarks
 from control.metering.invoices.charges import NO_MARK, Span
 from control.metering.invoices.rules import Backlog
 from control.models import (
@@ -111,7 +112,11 @@ def backlog(period: BillingPeriod) -> Backlog:
         .order_by("begins_at")
         .first()
     )
-    behind = list(SpoolPosition.objects.filter(stored_until__lt=period.ends_at).order_by("owner"))
+    behind = [
+        one
+        for one in SpoolPosition.objects.order_by("owner")
+        if (one.stored_until or one.at - watermarks.BEFORE_OPEN) < period.ends_at
+    ]
     return Backlog(
         earlier_open=earlier.begins_at if earlier else None,
         not_stored=tuple(one.owner for one in behind if not one.open_calls),
