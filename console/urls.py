@@ -26,6 +26,7 @@ from console.pages import (
     playground,
     prices,
     recovery,
+    scoped_budget,
     tenants,
     usage,
 )
@@ -67,6 +68,7 @@ urlpatterns = [
     path("tenants/<slug:name>/", tenants.one, name="tenant"),
     path("tenants/<slug:name>/credit/", credit.add, name="add-credit"),
     path("tenants/<slug:name>/members/", members.change, name="members"),
+    path("tenants/<slug:name>/budget/", scoped_budget.change, name="set-budget"),
     path("keys/", keys.show, name="keys"),
     path("keys/<int:key_id>/revoke/", keys.revoke, name="revoke-key"),
     path("usage/", usage.show, name="usage"),

@@ -7,12 +7,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from console.api.base import OperatorsOnly
+from console.api.base import OperatorsOnly, read
+from console.api.tenancy import BudgetForm
 from control.metering import spending
 from control.metering.alerts import actions, facts
+from control.tenancy.budgets import set_budget
+from control.tenancy.rules import BudgetWanted
 
 NAME_CHARACTERS_MAX = 63
 TENANT = OpenApiParameter("tenant", str, description="Only of this one")
+NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
 
 
@@ -60,6 +64,33 @@ class Budgets(OperatorsOnly, APIView):
         """All budgets in their present period, the most used first."""
         found = spending.budgets(timezone.now(), _tenant(request))
         return Response(UseShape(found, many=True).data)
+
+
+class ScopedForm(BudgetForm):
+    """Of the tenant, unless a project or a key is named."""
+
+    project = serializers.CharField(default="", allow_blank=True)
+    key = serializers.CharField(default="", allow_blank=True)
+
+
+class ScopedBudget(OperatorsOnly, APIView):
+    @extend_schema(parameters=[NAME], request=ScopedForm, responses={204: None})
+    def put(self, request: Request, name: str) -> Response:
+        """Set the budget of a tenant, or of one of its projects or keys."""
+        body = read(ScopedForm, request)
+        scope = (name, body.pop("project"), body.pop("key"))
+        set_budget(scope, BudgetWanted(**body), **self.who())
+        return Response(status=204)
+
+    @extend_schema(
+        parameters=[NAME, OpenApiParameter("project", str), OpenApiParameter("key", str)],
+        responses={204: None},
+    )
+    def delete(self, request: Request, name: str) -> Response:
+        """Remove it."""
+        named = [request.query_params.get(each, "")[:64] for each in ("project", "key")]
+        set_budget((name, *named), None, **self.who())
+        return Response(status=204)
 
 
 class Alerts(OperatorsOnly, APIView):

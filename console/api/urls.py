@@ -5,7 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
 from console.api.base import OperatorsOnly
-from console.api.budgets import Alerts, AlertSeen, Budgets
+from console.api.budgets import Alerts, AlertSeen, Budgets, ScopedBudget
 from console.api.costs import Advice, Costs
 from console.api.costs import Weights as TokenWeights
 from console.api.credit import Credit
@@ -55,6 +55,7 @@ urlpatterns = [
     path("tenants/<slug:name>/members/", Members.as_view(), name="api-members"),
     path("tenants/<slug:name>/members/<str:username>/", Member.as_view(), name="api-member"),
     path("tenants/<slug:name>/credit/", Credit.as_view(), name="api-credit"),
+    path("tenants/<slug:name>/budget/", ScopedBudget.as_view(), name="api-scoped-budget"),
     path("budgets/", Budgets.as_view(), name="api-budgets"),
     path("alerts/", Alerts.as_view(), name="api-alerts"),
     path("alerts/<int:id>/seen/", AlertSeen.as_view(), name="api-alert-seen"),

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from console.access import who
-from console.pages import credit
+from console.pages import credit, scoped_budget
 from console.parts import Rows
 from control.checks import Refused
 from control.metering import spending
@@ -91,6 +91,7 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
         "entries": prepaid.entries(name),
         "credit_form": credit.new_form(),
         "members": people.members(name),
+        "budget_form": scoped_budget.BudgetForm(),
         "uses": spending.budgets(timezone.now(), name),
         "alerts": alerts.alerts(name, count=10),
         "alert_secret": alerts.secret_text(name) if tenant.alert_url else "",

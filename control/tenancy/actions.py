@@ -97,7 +97,7 @@ def archive_project(tenant: str, name: str, *, by: str, reason: str, at: datetim
     if name == DEFAULT_PROJECT:
         raise checks.refuse("project", "every tenant keeps its default project")
     with transaction.atomic():
-        project = _active_project(active_tenant(tenant), name)
+        project = active_project(active_tenant(tenant), name)
         Project.objects.filter(pk=project.pk).update(archived_at=at)
         _note("archive project", str(project), by, reason, at, None, None)
 
@@ -135,7 +135,7 @@ def create_key(
         owner = active_tenant(tenant)
         checks.require(rules.unknown_routes(wanted.routes, _active_routes(wanted.routes)))
         _refuse_taken(secret, at, but=None)
-        key = _insert(wanted, _active_project(owner, project), secret)
+        key = _insert(wanted, active_project(owner, project), secret)
         _note("create key", str(key), by, reason, at, None, noted.of_key(key))
     return NewKey(key.pk, secret, key.shown)
 
@@ -151,7 +151,7 @@ def change_key(wanted: KeyWanted, *, by: str, reason: str, at: datetime) -> None
     with transaction.atomic():
         key = active_key(wanted.tenant, wanted.name)
         before = noted.of_key(key)
-        key.project = _active_project(key.tenant, wanted.project)
+        key.project = active_project(key.tenant, wanted.project)
         scope = noted.scope(wanted)
         for field, value in scope.items():
             setattr(key, field, value)
@@ -236,7 +236,7 @@ def active_key(tenant: str, name: str) -> Key:
     return key
 
 
-def _active_project(tenant: Tenant, name: str) -> Project:
+def active_project(tenant: Tenant, name: str) -> Project:
     found = Project.objects.filter(tenant=tenant, name=name, archived_at=None).first()
     if found is None:
         raise checks.unknown("project", f"tenant {tenant.name!r} has no project {name!r}")

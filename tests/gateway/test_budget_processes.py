@@ -2,9 +2,13 @@
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 
+from control.metering.ledger import balances
+from control.metering.prepaid.actions import add_credit
+from control.metering.prepaid.rules import CreditWanted
 from control.models import (
     Account,
     AccountLease,
@@ -17,6 +21,8 @@ from control.models import (
     UsageEvent,
 )
 from control.states import Part
+from control.tenancy.actions import save_tenant
+from control.tenancy.rules import TenantWanted
 from tests.gateway.place import chat
 from tests.gateway.running import Running, build_all, until
 from tests.gateway.upstream import answered, streamed
@@ -98,5 +104,33 @@ def test_r03_d_a_killed_workers_credit_is_free_again(environment, budget, engine
         until(lambda: running.status() == 200, "another worker serves")
         statuses = [running.post(ONE).status_code for _ in range(11)]
         assert statuses == [200] * 10 + [429]
+    finally:
+        running.stop()
+
+
+def test_r03_d_a_killed_workers_prepaid_credit_is_free_again(environment, budget, engine):
+    Budget.objects.all().delete()
+    who = {"by": "ann", "reason": "test", "at": datetime.now(UTC)}
+    save_tenant(TenantWanted("acme", prepaid="USD"), **who)
+    add_credit(CreditWanted("acme", Decimal("0.50"), "USD"), **who)
+    build_all()
+    running = Running(environment | PATIENT)
+    try:
+        until(lambda: running.status() == 200, "the gateway is ready")
+        engine.play(streamed("a", hold=True))
+        with ThreadPoolExecutor(5) as threads:
+            for _ in range(5):
+                threads.submit(running.post, chat(max_tokens=1, stream=True))
+            until(lambda: len(engine.seen) == 5, "five calls hold all that there is")
+            assert Account.objects.get().leased == UNIT // 2
+            running.workers()[0].kill()
+            until(lambda: UsageEvent.objects.filter(outcome="lost").count() == 5, "all are stored")
+            until(lambda: is_settled(0), "nothing is held")
+        engine.play(answered("fine", 7, 1))
+        until(lambda: running.status() == 200, "another worker serves")
+        answers = [running.post(ONE) for _ in range(6)]
+        assert [answer.status_code for answer in answers] == [200] * 5 + [429]
+        until(lambda: is_settled(UNIT // 2), "the credit is used to its last unit")
+        assert balances()["prepaid", "USD"] == 0
     finally:
         running.stop()
