@@ -23,6 +23,7 @@ PAGES = (
     "/keys/",
     "/usage/",
     "/usage/drift/",
+    "/costs/",
     "/playground/",
     "/audit/",
 )

@@ -81,6 +81,7 @@ def test_what_tenants_pay_sums_to_the_pool(console, used):
     rows = console.get(f"/costs/?{DAY}&group=tenant").context["rows"]
     [pool] = console.get(f"/costs/?{DAY}").context["pools"]
     assert sum(row.cost for row in rows) == pool.cost
+    assert {row.utilisation_ratio for row in rows} == {pool.utilisation_ratio} == {0.125}
 
 
 def test_more_hours_ask_no_more_queries(console, used, django_assert_max_num_queries):

@@ -65,6 +65,7 @@ class Figure:
     revenue: dict[str, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
     with_spread: bool = False
     weights: Mapping[int, Weights] = field(default_factory=dict)
+    use_of_all: Fraction | None = None  # tenants have busy time alone: theirs is that of all
 
     @property
     def microseconds(self) -> int:
@@ -91,6 +92,8 @@ class Figure:
 
     @property
     def utilisation(self) -> Fraction | None:
+        if self.with_spread:
+            return self.use_of_all
         return Fraction(self.busy, self.microseconds) if self.microseconds else None
 
     @property
@@ -155,6 +158,10 @@ def figures(
                 break
             found[group] = Figure(group, with_spread=with_spread, weights=weights)
         _add(found[group], row)
+    if whole := sum(figure.microseconds for figure in found.values()):
+        use = Fraction(sum(figure.busy for figure in found.values()), whole)
+        for figure in found.values():
+            figure.use_of_all = use
     return list(found.values())
 
 
