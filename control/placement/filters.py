@@ -81,7 +81,7 @@ def told(why: Why, need: Need, room: Room, device: DeviceFacts) -> str:
         case Why.NOT_NAMED:
             return "is not among the devices that the deployment names"
         case Why.LEFT:
-            return "is being left by a replica of the deployment"
+            return "is avoided for now: a replica of the deployment leaves it, or others fill it"
         case Why.TAKEN:
             return f"is held by {_holders(device)}, and a card of its own is wanted"
         case Why.PRIORITY:
