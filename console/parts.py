@@ -185,7 +185,12 @@ def model(at: datetime, name: str) -> dict | None:
     """Where its versions fit; None if there is no such model."""
     if not catalog.exists(name):
         return None
-    return {"now": at, "name": name, "versions": fitting.of_model(name)}
+    return {
+        "now": at,
+        "name": name,
+        "versions": fitting.of_model(name),
+        "weights": disk.weights_of(name),
+    }
 
 
 def route(at: datetime, name: str) -> dict:

@@ -63,6 +63,7 @@ urlpatterns = [
     path("nodes/<slug:name>/cordon/", nodes.cordon, name="cordon"),
     path("models/", models.show, name="models"),
     path("models/<slug:name>/", models.one, name="model"),
+    path("models/<slug:name>/prefetch/", models.prefetch, name="prefetch"),
     path("models/routes/<path:name>/", models.route, name="route"),
     path("tenants/", tenants.show, name="tenants"),
     path("tenants/<slug:name>/", tenants.one, name="tenant"),

@@ -1,11 +1,15 @@
 """Models: the catalogue, its immutable versions, and the routes that lead to them."""
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from console import parts
+from console.access import who
+from control.checks import Refused
+from control.fleet.disk import actions
 
 
 @require_safe
@@ -27,3 +31,16 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
     if context is None:
         raise Http404(f"There is no model {name}.")
     return render(request, "pages/model.html", context)
+
+
+@require_POST
+def prefetch(request: HttpRequest, name: str) -> HttpResponse:
+    """Every node is asked for the weights of a version, before a launch needs them."""
+    try:
+        asked = actions.prefetch(name, request.POST.get("version", ""), **who(request))
+        messages.success(
+            request, f"Asked of {len(asked)} nodes: " + ", ".join(a.node for a in asked)
+        )
+    except Refused as refusal:
+        messages.error(request, str(refusal))
+    return redirect("model", name)

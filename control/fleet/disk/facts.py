@@ -2,12 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from control.models import Device, Node, NodeRuntime, NodeWeights
+from control.models import Device, Node, NodeRuntime, NodeWeights, Version
 from control.states import NodeState
 from engines.requirements import HostFacts
+from engines.sources import key_of
+from engines.spec import BadSpec
 
 ROWS_MAX = 1000
 
@@ -104,6 +107,18 @@ def weights(node: str | None = None) -> list[WeightsFacts]:
         )
         for row in _of(NodeWeights.objects, node).order_by("node__name", "key")[:ROWS_MAX]
     ]
+
+
+def weights_of(model: str) -> dict[str, list[WeightsFacts]]:
+    """Version → where its weights are or are on their way; of versions that have some to fetch."""
+    keys = {}
+    rows = Version.objects.filter(model__name=model, archived_at=None)
+    for name, source, unsafe in rows.values_list("name", "source", "unsafe"):
+        with suppress(BadSpec):
+            if "path" not in (source or {}):
+                keys[name] = key_of(source or {}, unsafe or ())
+    there = weights() if keys else []
+    return {name: [one for one in there if one.key == key] for name, key in keys.items()}
 
 
 def _of(rows, node: str | None):
