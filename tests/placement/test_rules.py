@@ -40,7 +40,7 @@ HALF = a_holder(7, 0, 40)
             "has a replica of the deployment",
         ),
         ("other devices", a_need(uuids=("GPU-9",)), a_node(a_card(1)), "n1/card 1", "not among"),
-        ("being left", a_need(avoid=frozenset({1})), a_node(a_card(1)), "n1/card 1", "avoided for now"),
+        ("being left", a_need(avoid=frozenset({1})), a_node(a_card(1)), "n1/card 1", "avoided for"),
         ("too small", a_need(100), a_node(a_card(1)), "n1/card 1", "120.0 GiB are needed"),
         ("no card left", a_need(share="own"), a_node(held(1, HALF)), "n1/card 1", "held by d#7"),
         (
