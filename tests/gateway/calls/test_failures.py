@@ -37,16 +37,17 @@ async def test_what_a_call_held_is_given_back_even_if_it_cannot_be_written_down(
     ],
 )
 async def test_a_call_whose_answer_cannot_be_handled_ends_at_once(place, engines, script, members):
-    """A replica without a way to hear of a success fails on each."""
+    """Where nobody can hear of a success, each fails."""
     await engines(script)
     [live] = place.shared.replicas.all()
-    health, live.health.succeeded = live.health.succeeded, None
+    replicas = place.shared.replicas
+    hear, replicas.succeeded = replicas.succeeded, None
     answer = await asyncio.wait_for(place.post(chat(**members)), 30)
     if answer.status == 200:
         assert b"could not be handled" in answer.body
     else:
         assert (answer.status, answer.error["code"]) == (502, "upstream_error")
-    live.health.succeeded = health
+    replicas.succeeded = hear
     assert (await asyncio.wait_for(place.post(chat(**members)), 30)).status == 200
     assert (len(place.shared.calls), live.in_flight) == (0, 0)
     assert len(place.closes()) == 2
