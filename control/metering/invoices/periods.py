@@ -112,13 +112,14 @@ def backlog(period: BillingPeriod) -> Backlog:
         .order_by("begins_at")
         .first()
     )
+    if earlier:  # the others are asked when its turn has come
+        return Backlog(earlier_open=earlier.begins_at)
     behind = [
         one
         for one in SpoolPosition.objects.order_by("owner")
         if (one.stored_until or one.at - watermarks.BEFORE_OPEN) < period.ends_at
     ]
     return Backlog(
-        earlier_open=earlier.begins_at if earlier else None,
         not_stored=tuple(one.owner for one in behind if not one.open_calls),
         open_calls=sum(one.open_calls for one in behind),
         incidents=tuple(_incidents(period)),
