@@ -246,7 +246,7 @@ _threads: list[Threads] = []
 
 @worker_init.connect
 def refuse_older(**_) -> None:
-    """Control and node alike; Celery swallows what a signal raises, but not this."""
+    """Celery swallows what a signal raises, but not this."""
     try:
         refuse_older_schema()
     except SchemaIsOlder as older:
@@ -257,7 +257,7 @@ def refuse_older(**_) -> None:
 
 @worker_ready.connect
 def begin(sender=None, **_) -> None:
-    """Only in the worker that serves the control queue: a node's worker loads this table too."""
+    """Only in a worker that serves the control queue."""
     if settings.CELERY_TASK_DEFAULT_QUEUE in sender.app.amqp.queues.consume_from:
         _threads.append(Threads())
         _threads[-1].start()
