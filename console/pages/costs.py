@@ -1,7 +1,7 @@
 """Costs: what device time was spent on and cost, what tokens cost therefore, and advice."""
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
@@ -10,10 +10,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from console.access import who
+from console.days import DaysForm, span
 from control.catalog.advice import facts as advice
 from control.metering.cost import facts, measuring, pools
 
-DAYS_MAX = 400
 GROUPS = ("version", "model", "deployment", "tenant", "project", "day", "hour")
 NAMED = {  # a version's or a project's name is one only within its owner
     "version": ("model", "version"),
@@ -21,19 +21,8 @@ NAMED = {  # a version's or a project's name is one only within its owner
 }
 
 
-class CostForm(forms.Form):
-    since = forms.DateField(required=False)
-    until = forms.DateField(required=False)
+class CostForm(DaysForm):
     group = forms.ChoiceField(choices=[(name, name) for name in GROUPS], required=False)
-
-    def clean(self) -> dict:
-        given = super().clean()
-        since, until = given.get("since"), given.get("until")
-        if since and until and not since <= until:
-            self.add_error("until", "The last day is before the first.")
-        if since and until and until - since > timedelta(days=DAYS_MAX):
-            self.add_error("until", f"At most {DAYS_MAX} days at once.")
-        return given
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,7 @@ class Asked:
 
     @property
     def span(self) -> tuple[datetime, datetime]:
-        return _midnight(self.since), _midnight(self.until + timedelta(days=1))
+        return span(self.since, self.until)
 
 
 @require_safe
@@ -90,7 +79,3 @@ def _asked(request: HttpRequest, at: datetime) -> Asked:
         group=given.get("group") or GROUPS[0],
         errors={field: list(errors) for field, errors in form.errors.items()},
     )
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)

@@ -1,7 +1,7 @@
 """Usage: calls, tokens and charges, and what tokens cost beside utilisation and idle time."""
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from urllib.parse import urlencode
 
 from django import forms
@@ -11,34 +11,23 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from console.days import DaysForm, span
 from console.parts import Rows
 from control.metering import exports, facts, watermarks
 from control.metering.cost import facts as cost
 from control.metering.exports import UsageWanted
 
 ROWS = 25
-DAYS_MAX = 400
 GROUPS = ("model", "tenant", "day", "route", "key", "outcome")
 NAMES = ("tenant", "key", "model", "route")
 
 
-class UsageForm(forms.Form):
-    since = forms.DateField(required=False)
-    until = forms.DateField(required=False)
+class UsageForm(DaysForm):
     tenant = forms.CharField(max_length=96, required=False)
     key = forms.CharField(max_length=96, required=False)
     model = forms.CharField(max_length=96, required=False)
     route = forms.CharField(max_length=96, required=False)
     group = forms.ChoiceField(choices=[(name, name) for name in GROUPS], required=False)
-
-    def clean(self) -> dict:
-        given = super().clean()
-        since, until = given.get("since"), given.get("until")
-        if since and until and not since <= until:
-            self.add_error("until", "The last day is before the first.")
-        if since and until and until - since > timedelta(days=DAYS_MAX):
-            self.add_error("until", f"At most {DAYS_MAX} days at once.")
-        return given
 
 
 @dataclass(frozen=True)
@@ -53,8 +42,7 @@ class Filter:
 
     @property
     def wanted(self) -> UsageWanted:
-        first, after = _midnight(self.since), _midnight(self.until + timedelta(days=1))
-        return UsageWanted(first, after, **self.names)
+        return UsageWanted(*span(self.since, self.until), **self.names)
 
     @property
     def query(self) -> str:
@@ -125,7 +113,3 @@ def _periods(today: date) -> list[tuple[str, date, date]]:
         ("This month", month, today),
         ("Last month", before.replace(day=1), before),
     ]
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)

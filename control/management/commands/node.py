@@ -62,7 +62,7 @@ class Command(BaseCommand):
 
     def _work(self, name: str) -> None:
         """Until SIGTERM, which lets running tasks end."""
-        # Not by its command line: that one brings a shell with it, 10 MiB on every host. And without
+        # Not by its command line: that one brings a shell with it, 10 MiB on every host. Nor with
         # what runs on the control worker's clock: exports and invoices are 40 MiB more.
         app.conf.include = [node_tasks.__name__]
         worker = app.Worker(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from django.db.models import F, Sum
 
 from control.metering.exports import parquet
+from control.metering.exports.focus import columns
 from control.metering.exports.focus.columns import Column, Kind, schema_of
 from control.metering.exports.focus.rules import (
     EXACT,
@@ -29,45 +30,50 @@ METHOD = "gpu-time-v1"
 RATIO_DIGITS = 6
 HOUR_MICROSECONDS = 3_600_000_000
 ROWS_MAX = 100_000
-D, T, J = Kind.DECIMAL, Kind.INSTANT, Kind.JSON
+FOCUS = {column.name: column for column in columns.COLUMNS}
 COLUMNS = (
-    Column("AllocatedMethodDetails", J),
+    Column("AllocatedMethodDetails", Kind.JSON),
     Column("AllocatedMethodId"),
     Column("AllocatedResourceId"),
     Column("AllocatedResourceName"),
-    Column("AllocatedTags", J),
-    Column("BilledCost", D, nullable=False),
-    Column("BillingAccountId", nullable=False),
-    Column("BillingAccountName"),
-    Column("BillingCurrency", nullable=False),
-    Column("BillingPeriodEnd", T, nullable=False),
-    Column("BillingPeriodStart", T, nullable=False),
-    Column("ChargeCategory", nullable=False),
-    Column("ChargeClass"),
-    Column("ChargeDescription"),
-    Column("ChargeFrequency"),
-    Column("ChargePeriodEnd", T, nullable=False),
-    Column("ChargePeriodStart", T, nullable=False),
-    Column("ConsumedQuantity", D),
-    Column("ConsumedUnit"),
-    Column("ContractedCost", D, nullable=False),
-    Column("EffectiveCost", D, nullable=False),
-    Column("HostProviderName", nullable=False),
-    Column("InvoiceIssuerName", nullable=False),
-    Column("ListCost", D, nullable=False),
-    Column("PricingQuantity", D),
-    Column("PricingUnit"),
-    Column("RegionId"),
-    Column("RegionName"),
-    Column("ResourceId"),
-    Column("ResourceName"),
-    Column("ResourceType"),
-    Column("ServiceCategory", nullable=False),
-    Column("ServiceName", nullable=False),
-    Column("ServiceProviderName", nullable=False),
-    Column("ServiceSubcategory"),
-    Column("SubAccountId"),
-    Column("SubAccountName"),
+    Column("AllocatedTags", Kind.JSON),
+    *(
+        FOCUS[name]
+        for name in (
+            "BilledCost",
+            "BillingAccountId",
+            "BillingAccountName",
+            "BillingCurrency",
+            "BillingPeriodEnd",
+            "BillingPeriodStart",
+            "ChargeCategory",
+            "ChargeClass",
+            "ChargeDescription",
+            "ChargeFrequency",
+            "ChargePeriodEnd",
+            "ChargePeriodStart",
+            "ConsumedQuantity",
+            "ConsumedUnit",
+            "ContractedCost",
+            "EffectiveCost",
+            "HostProviderName",
+            "InvoiceIssuerName",
+            "ListCost",
+            "PricingQuantity",
+            "PricingUnit",
+            "RegionId",
+            "RegionName",
+            "ResourceId",
+            "ResourceName",
+            "ResourceType",
+            "ServiceCategory",
+            "ServiceName",
+            "ServiceProviderName",
+            "ServiceSubcategory",
+            "SubAccountId",
+            "SubAccountName",
+        )
+    ),
     Column("x_CostLine"),
 )
 
