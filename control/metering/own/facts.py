@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from zoneinfo import ZoneInfo
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Case, Count, F, Q, QuerySet, Sum, When
 from django.db.models.functions import TruncDate
 
 from control.metering.own.rules import UsageAsked
@@ -20,6 +20,18 @@ COUNTS = (
     "output_tokens",
     "reasoning_tokens",
 )
+# What a price was asked for, as invoices have it: of an interrupted call it may be less than was
+# used. What had no price is on no invoice, and shown as it was used.
+_BILLED = (
+    F("billed_input") + F("billed_cached_input"),
+    F("billed_cached_input"),
+    F("billed_output") + F("billed_reasoning"),
+    F("billed_reasoning"),
+)
+_COUNTED = {
+    f"sum_{name}": Sum(Case(When(price=None, then=F(name)), default=billed))
+    for name, billed in zip(COUNTS, _BILLED, strict=True)
+}
 _NAMES = {
     "model": F("version__model__name"),
     "key": F("key__name"),
@@ -103,10 +115,9 @@ def _read(asked: UsageAsked, tenant: str, project_id: int | None) -> Sequence[di
         calls = Count("pk", filter=Q(kind="final"))
     day = TruncDate(at, tzinfo=ZoneInfo(asked.timezone))
     groups = {f"by_{name}": _NAMES.get(name, day) for name in asked.group_by}
-    sums = {f"sum_{name}": Sum(name) for name in COUNTS}
     found = _of(rows, at, asked, tenant, project_id).annotate(**groups)
     summed = found.values(*names, "currency").annotate(
-        sum_calls=calls, sum_amount=Sum("amount_pico"), **sums
+        sum_calls=calls, sum_amount=Sum("amount_pico"), **_COUNTED
     )
     return list(summed.order_by(*names, "currency")[:GROUPS_MAX])
 
