@@ -11,7 +11,7 @@ from control.metering.books import actions, facts
 
 
 class Command(BaseCommand):
-    help = "Check that events, ledger and hourly sums agree; --rebuild makes the last two anew."
+    help = "Check that events, ledger and hourly sums agree; --rebuild makes them and costs anew."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -24,7 +24,8 @@ class Command(BaseCommand):
             if rebuild:
                 made = actions.rebuild(by="weir books", reason=reason, at=timezone.now())
                 self.stdout.write(
-                    f"{made.hours} sums and {made.transfers} transfers were put right"
+                    f"{made.hours} sums and {made.transfers} transfers were put right,"
+                    f" {made.cost_hours} hours of cost made anew"
                 )
             found = facts.agreement()
             stored = watermarks.stored(timezone.now())

@@ -1,6 +1,6 @@
-"""Sums and postings made anew from events, which alone are the truth."""
+"""Sums, postings and hours of cost made anew from events and device time, which are the truth."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.db import connection, transaction
@@ -8,6 +8,7 @@ from django.db import connection, transaction
 from control import checks
 from control.metering import ledger, rollups
 from control.metering.books.facts import OWED
+from control.metering.cost import hours as cost_hours
 from control.metering.ledger import PostingWanted, TransferWanted
 from control.models.audit import record
 
@@ -30,10 +31,13 @@ _FILL = f"INSERT INTO control_usagehour ({_COLUMNS}) {rollups.OF_EVENTS}"
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What was not as events say: sums that were wrong or missing, and transfers."""
+    """What was not as events say, sums that were wrong or missing, and transfers; hours of cost
+    are made anew whatever they were.
+    """
 
     hours: int = 0
     transfers: int = 0
+    cost_hours: int = 0
 
 
 def rebuild(*, by: str, reason: str, at: datetime) -> Rebuilt:
@@ -48,8 +52,8 @@ def rebuild(*, by: str, reason: str, at: datetime) -> Rebuilt:
     while day and day <= last:
         hours += rebuild_hours(day, day + DAY)
         day += DAY
-    rebuilt = Rebuilt(hours, repost(at))
-    change = (None, {"hours": rebuilt.hours, "transfers": rebuilt.transfers})
+    rebuilt = Rebuilt(hours, repost(at), cost_hours.rebuild_all(at))  # which reads the sums
+    change = (None, asdict(rebuilt))
     record("rebuild books", "usage", by=by, reason=reason, at=at, change=change)
     return rebuilt
 

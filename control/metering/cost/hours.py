@@ -5,15 +5,16 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F, Max, Min, Sum
 
 from control.metering.cost import measured
 from control.metering.cost.assembly import Cost, Slot, assemble
 from control.metering.cost.lines import Line
 from control.metering.cost.rules import HOUR, hour_of
-from control.models import CostHour, CostHourMade, UsageHour
+from control.models import CostHour, CostHourMade, DeviceHour, UsageHour
 
 LATELY = timedelta(hours=6)
+DAY = timedelta(days=1)
 LATE_EVENTS = timedelta(days=35)  # a spool that was away so long is still counted
 HOURS_AT_ONCE = 24
 SLICE = 2000
@@ -46,10 +47,35 @@ def refresh(at: datetime, *, back: timedelta = LATELY) -> int:
 def rebuild(since: datetime, until: datetime, at: datetime) -> int:
     """All hours of a time anew, whatever they were: after rates were corrected, say."""
     since = hour_of(since)
-    hours = sorted(_counted(since, until))
-    for hour in hours:
+    of_before = CostHourMade.objects.filter(hour__gte=since, hour__lt=until)
+    hours = set(_counted(since, until)).union(of_before.values_list("hour", flat=True))
+    for hour in sorted(hours):
         make(hour, at)
     return len(hours)
+
+
+def rebuild_all(at: datetime) -> int:
+    """Every hour anew, a day at a time; how many of them were made."""
+    span = _span()
+    if span is None:
+        return 0
+    since, last = span
+    made = 0
+    while since <= last:
+        made += rebuild(since, min(since + DAY, last + HOUR), at)
+        since += DAY
+    return made
+
+
+def _span() -> tuple[datetime, datetime] | None:
+    """The first and the last hour that there is anything of."""
+    ends = [
+        end
+        for model in (CostHourMade, DeviceHour, UsageHour)
+        for end in model.objects.aggregate(first=Min("hour"), last=Max("hour")).values()
+        if end is not None
+    ]
+    return (min(ends), max(ends)) if ends else None
 
 
 def due(since: datetime, until: datetime) -> list[datetime]:
