@@ -7,14 +7,14 @@ from datetime import datetime
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
-from control.apply import facts, places, rules
+from control.apply import facts, places, refused, rules
 from control.apply.parse import read
 from control.apply.plan import Plan, Step, Stored, Verb
 from control.apply.secrets import with_secrets
-from control.apply.wanted import BadFile, KeyEntry, Service, misfits
+from control.apply.wanted import BadFile, KeyEntry, Misfit, Service, misfits
 from control.catalog import actions as catalog
 from control.catalog.advice import actions as advice
-from control.checks import Problem, Refused
+from control.checks import Refused
 from control.fleet import actions as fleet
 from control.metering.cost import actions as costs
 from control.metering.prices import actions as prices
@@ -27,10 +27,14 @@ LOCK = 0x6170706C  # "appl": one at a time, for a plan holds only for what it wa
 
 @dataclass(frozen=True)
 class Applied:
-    """The plan, whether it was carried out, and secrets that were made: shown once, now."""
+    """The plan, whether it was carried out, and secrets that were made: shown once, now.
+
+    Of one that was not: what of it would be refused.
+    """
 
     plan: Plan
     done: bool = False
+    warnings: tuple[Misfit, ...] = ()
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -57,7 +61,8 @@ def apply(
             if plan.problems:
                 raise BadFile(misfits(service.lines, plan.problems))
             if not carry_out:
-                return Applied(places.told(plan, at))
+                warnings = refused.told(plan, service, at)
+                return Applied(places.told(plan, at), warnings=warnings)
             task = _Task(stored, secrets, {"by": by, "reason": reason, "at": at})
             for step in plan.changes:
                 _carry_out(step, task, service)
@@ -89,10 +94,8 @@ def _carry_out(step: Step, task: _Task, service: Service) -> None:
     act = _REMOVE[step.kind, step.verb] if removing else _SAVE[step.kind]
     try:
         act(step, task)
-    except Refused as refused:
-        path = service.paths.get(step.subject, "")
-        problems = [Problem(path, f"{step.subject}: {it}") for it in refused.problems]
-        raise BadFile(misfits(service.lines, problems)) from None
+    except Refused as refusal:
+        raise BadFile(refused.at_place(step, service, refusal)) from None
 
 
 def _save_key(step: Step, task: _Task) -> None:

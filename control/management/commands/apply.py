@@ -45,7 +45,7 @@ class Command(BaseCommand):
             raise SystemExit(1) from None
         except OperationalError as error:
             raise database_away(error) from None
-        self._tell(applied)
+        self._tell(applied, file)
 
     def _text(self, file: str) -> str:
         try:
@@ -60,13 +60,15 @@ class Command(BaseCommand):
             line = data[: error.start].count(b"\n") + 1
             raise CommandError(f"{file}:{line}: is not UTF-8") from None
 
-    def _tell(self, applied: Applied) -> None:
+    def _tell(self, applied: Applied, file: str) -> None:
         for line in lines(applied.plan):
             self.stdout.write(line)
         if not applied.plan.changes:
             self.stdout.write("Nothing to change.")
             return
         self.stdout.write(_sum(applied.plan))
+        for misfit in applied.warnings:
+            self.stderr.write(f"{file}:{misfit} (--yes would be refused)")
         if not applied.done:
             self.stdout.write("Nothing was changed: run again with --yes to carry it out.")
         for name, secret in applied.secrets.items():

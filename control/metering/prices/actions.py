@@ -8,15 +8,12 @@ from django.db.models import Max
 
 from control import checks
 from control.metering.prices import stored
-from control.metering.prices.costs import ClassCosts, costs
-from control.metering.prices.proposal import below_cost
+from control.metering.prices.judging import judge
 from control.metering.prices.stored import BookVersion
 from control.metering.prices.wanted import PriceWanted
 from control.models import CatalogModel, Price, PriceBook, SnapshotPart, Tenant
 from control.models.audit import record
 from control.states import Part
-
-BELOW_MAX = 4  # told of one version
 
 
 def save_price(wanted: PriceWanted, *, by: str, reason: str, at: datetime) -> BookVersion:
@@ -31,7 +28,7 @@ def save_price(wanted: PriceWanted, *, by: str, reason: str, at: datetime) -> Bo
         before = _holding(wanted, begins)
         if before and before.wanted.content == wanted.content and _begun(before, wanted):
             return before
-        cost = _judged(wanted, at)
+        cost = judge(wanted, at)
         book = _store(wanted, (model, tenant), begins)
         book.created_at, book.created_by, book.reason, book.cost = at, by[:128], reason, cost
         book.save(force_insert=True)
@@ -104,23 +101,6 @@ def _whose(wanted: PriceWanted) -> tuple[CatalogModel, Tenant | None]:
 
 def _holding(wanted: PriceWanted, at: datetime) -> BookVersion | None:
     return next(iter(stored.in_force(stored.versions(wanted.model, wanted.tenant), at)), None)
-
-
-def _judged(wanted: PriceWanted, at: datetime) -> dict | None:
-    """What its tokens cost, if that is known; refused if it asks less and does not say why."""
-    cost: ClassCosts = costs(wanted.model, at)
-    if cost.practised is None or cost.currency != wanted.currency:
-        return None
-    below = below_cost(wanted.rows, cost.practised)
-    if below and not wanted.below_cost_reason:
-        named = "; ".join(map(str, below[:BELOW_MAX]))
-        more = f" and {len(below) - BELOW_MAX} more" if len(below) > BELOW_MAX else ""
-        what = (
-            f"is needed to ask less than tokens cost in {cost.currency} per million at the use of"
-            f" the last 30 days: {named}{more}"
-        )
-        raise checks.refuse("below_cost_reason", what)
-    return cost.told | {"below": [str(one) for one in below]}
 
 
 def _store(
