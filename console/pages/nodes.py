@@ -9,7 +9,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console import parts
 from console.access import who
+from console.pages.disk import VERSIONS
 from control.checks import Refused
+from control.fleet.disk.rules import DEVICE_KINDS
 from control.fleet.nodes import actions, rules
 
 
@@ -29,7 +31,8 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
     if node is None:
         raise Http404(f"There is no node {name}.")
     labels = ", ".join(f"{label}={value}" for label, value in sorted(node.labels.items()))
-    return render(request, "pages/node.html", context | {"labels": labels})
+    context |= {"labels": labels, "engine_versions": VERSIONS, "device_kinds": DEVICE_KINDS}
+    return render(request, "pages/node.html", context)
 
 
 @require_POST

@@ -3,7 +3,8 @@
 import pytest
 from django.utils import timezone
 
-from control.models import AuditEntry, Device, Node
+from console.pages.disk import VERSIONS
+from control.models import AuditEntry, Device, Node, NodeRuntime
 from tests.fleet.rows import a_device, a_node
 
 
@@ -79,3 +80,30 @@ def test_a_removed_node_is_no_longer_there(console, node):
     assert answer["Location"] == "/nodes/"
     assert console.get("/nodes/n1/").status_code == 404
     assert console.post("/nodes/n1/remove/", follow=True).status_code == 404
+
+
+HOST = {"machine": "x86_64", "glibc": "2.36", "python": "3.11.2"}
+
+
+def test_an_engine_is_installed_ahead_by_its_form(console, node):
+    Node.objects.update(host=HOST)
+    a_node("n2", at=timezone.now(), host=HOST)
+    form = {"version": VERSIONS[0], "device_kind": "cpu", "reason": "before the night"}
+    shown = console.post("/nodes/n1/runtimes/", form, follow=True).content.decode()
+    assert "n1 was asked, for cpu" in shown
+    assert "Install an engine ahead" in shown
+    [row] = NodeRuntime.objects.all()
+    assert (row.node.name, row.version, row.asked_by) == ("n1", VERSIONS[0], "ann")
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.reason) == ("install runtime", "before the night")
+    console.post("/nodes/n1/runtimes/", form | {"everywhere": "yes", "reason": ""})
+    assert NodeRuntime.objects.filter(node__name="n2").exists()
+    assert AuditEntry.objects.latest("pk").reason == "console"
+
+
+@pytest.mark.parametrize("version", ["0.1", "", VERSIONS[0]])
+def test_an_engine_that_no_node_can_run_is_refused_with_why(console, node, version):
+    Node.objects.update(host=HOST | {"glibc": "2.17"})
+    answer = console.post("/nodes/n1/runtimes/", {"version": version}, follow=True)
+    assert b"alert-danger" in answer.content
+    assert not NodeRuntime.objects.exists()
