@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from zoneinfo import ZoneInfo
 
@@ -93,7 +93,10 @@ def usage(asked: UsageAsked, tenant: str, project_id: int | None = None) -> OwnU
     for row in rows:
         groups[tuple(row[f"by_{name}"] for name in asked.group_by)].append(row)
     found = tuple(_row(group, parts) for group, parts in groups.items())
-    return OwnUsage(found[: asked.limit], _row((), rows), len(found) > asked.limit)
+    is_whole = len(rows) < GROUPS_MAX
+    all_rows = rows if is_whole else _read(replace(asked, group_by=()), tenant, project_id)
+    has_more = len(found) > asked.limit or not is_whole
+    return OwnUsage(found[: asked.limit], _row((), all_rows), has_more)
 
 
 def names(tenant: str) -> tuple[list[str], list[str]]:

@@ -69,6 +69,15 @@ def test_more_groups_than_asked_for_are_told_of(busy):
     assert (usage.rows, usage.total.calls) == ((), 0)
 
 
+def test_the_total_is_of_all_groups_however_many_are_read(busy, tmp_path, monkeypatch):
+    spool(tmp_path, busy.close("c-5"), owner="gw-2")
+    ship(tmp_path, (), AT)
+    monkeypatch.setattr(facts, "GROUPS_MAX", 1)
+    usage = own("UTC", group_by="key,day")
+    assert (len(usage.rows), usage.has_more) == (1, True)
+    assert (usage.total.calls, usage.total.amounts) == (3, (("USD", "0.000855"),))
+
+
 # --- as web answers it ---
 
 
