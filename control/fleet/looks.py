@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import assert_never
 
 from django.conf import settings
@@ -62,6 +63,7 @@ class Engines:
         self._histories: dict[int, History] = {}
         self._records: dict[int, EngineRecord] = {}
         self._logged_at: dict[int, datetime] = {}
+        self._log_marks: dict[int, tuple[int, int]] = {}
         self._warm_ups = WarmUps(look_soon)
         self._use = use.Use()
         self._endings = Endings()
@@ -74,7 +76,7 @@ class Engines:
         self._use.keep_only(replica_ids)
         self._endings.keep_only(replica_ids)
         self._counts.keep_only(replica_ids)
-        for memory in (self._histories, self._records, self._logged_at):
+        for memory in (self._histories, self._records, self._logged_at, self._log_marks):
             for gone in set(memory) - replica_ids:
                 memory.pop(gone, None)
 
@@ -215,14 +217,28 @@ class Engines:
         if not due and last and (at - last).total_seconds() < LOG_EVERY_SECONDS:
             return
         self._logged_at[replica.pk] = at
-        supervisor.trim_log(launch.folder_of(replica))
-        lines = supervisor.log_tail(launch.folder_of(replica), LOG_LINES)
+        folder = launch.folder_of(replica)
+        supervisor.trim_log(folder)
+        mark = _log_mark(folder)
+        if not due and mark == self._log_marks.get(replica.pk):
+            return  # as it was kept
+        self._log_marks[replica.pk] = mark
+        lines = supervisor.log_tail(folder, LOG_LINES)
         text = "\n".join(lines).replace("\0", "")[-LOG_CHARACTERS_MAX:]
         changed = Replica.objects.filter(pk=replica.pk).exclude(log_tail=text)
         fields = {"log_tail": text}
         if replica.state in REPLICA_BEFORE_READY:
             fields["progress_at"] = at  # a log that grows is progress too (E03)
         changed.update(**fields)
+
+
+def _log_mark(folder: Path) -> tuple[int, int]:
+    """Another one when something was written to the log."""
+    try:
+        seen = (folder / supervisor.LOG).stat()
+    except FileNotFoundError:
+        return 0, 0
+    return seen.st_size, seen.st_mtime_ns
 
 
 def _serve(replica: Replica, at: datetime) -> None:

@@ -1,9 +1,11 @@
 """What is written down of a launch: the parts of its cold start, and the memory it really held."""
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from django.db.models import F, Q
 
+from control.fleet import launch
 from control.models import (
     ColdStart,
     Device,
@@ -17,6 +19,7 @@ from control.placement import kv_cache, memory
 from control.states import Part, ReplicaState, ReservationState
 from engines.spec import Startup
 
+NOTED_EVERY = timedelta(minutes=5)
 _SAID = ("weights_bytes", "consumed_bytes", "activation_bytes", "graph_bytes", "kv_bytes")
 
 
@@ -70,6 +73,34 @@ def note_use(replica: Replica, used_bytes: int, host_bytes: int, *, at: datetime
         beside_kv_bytes=beside, measured_at=at
     )
     rows.filter(Q(host_bytes=None) | Q(host_bytes__lt=host_bytes)).update(host_bytes=host_bytes)
+
+
+class Peaks:
+    """Asks the tables only of a launch that holds more than it did; else now and then."""
+
+    def __init__(self) -> None:
+        self._uuids: dict[int, tuple[str, ...]] = {}
+        self._noted: dict[int, tuple[int, int, datetime]] = {}
+
+    def keep_only(self, replica_ids: set[int]) -> None:
+        for known in (self._uuids, self._noted):
+            for gone in set(known) - replica_ids:
+                known.pop(gone, None)
+
+    def note(
+        self, replica: Replica, used: Mapping[str, int], host_bytes: int, *, at: datetime
+    ) -> None:
+        """`used`: bytes of its processes on each device; those of a serving launch are settled."""
+        uuids = self._uuids.get(replica.pk)
+        if uuids is None:
+            uuids = self._uuids[replica.pk] = launch.device_uuids(replica)
+        most = max((used.get(uuid, 0) for uuid in uuids), default=0)
+        before, host_before, noted_at = self._noted.get(replica.pk, (0, 0, at))
+        grown = most > before or host_bytes > host_before
+        if not grown and at - noted_at < NOTED_EVERY:
+            return
+        note_use(replica, most, host_bytes, at=at)
+        self._noted[replica.pk] = max(most, before), max(host_bytes, host_before), at
 
 
 def kv_bytes_on_each(replica: Replica) -> int | None:

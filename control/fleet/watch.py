@@ -8,16 +8,16 @@ from threading import Event, Lock, Thread
 
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from control.fleet import devices, launch, looks, node_tasks, starts
 from control.fleet import node as nodes
 from control.fleet.disk import work
+from control.fleet.launches import Launches
 from control.fleet.nodes import notices
 from control.metering import usage_time
-from control.models import Node, Replica, Reservation
-from control.states import REPLICA_FINAL, REPLICA_LIVE, ReplicaState, ReservationState
+from control.models import Node, Replica
+from control.states import REPLICA_FINAL, ReplicaState, ReservationState
 from control.telemetry.outages import DATABASE_AWAY, Outage
 from control.telemetry.publish import Publisher
 from engines import gpu, orphans, ours, supervisor
@@ -50,6 +50,8 @@ class Watch:
         self._engines = looks.Engines(self._publisher, self._look_soon)
         self._use = usage_time.UseMeter()
         self._members = Members()
+        self._launches = Launches(node)
+        self._peaks = starts.Peaks()
         self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
         self._busy: set[str] = set()
         self._pending: set[Future] = set()
@@ -99,8 +101,8 @@ class Watch:
         turns = [self._turn("devices", self.read_devices)]
         self._now_and_then(at)
         self._beats += 1
-        launches = self._rows()
-        self._engines.keep_only({replica.pk for replica in launches})
+        launches = self._launches.rows(at)
+        self._keep_only({replica.pk for replica in launches})
         if launches or self._holds or self._beats % FREE_EVERY_BEATS == 0:
             self._turn("device time", self.count_use)
         for replica in launches:
@@ -121,14 +123,11 @@ class Watch:
 
     def launches(self) -> list[int]:
         """All that may have a process or a booking here."""
-        return [replica.pk for replica in self._rows()]
+        return [replica.pk for replica in self._launches.rows(timezone.now())]
 
-    def _rows(self) -> list[Replica]:
-        """In one question for all of them: what each look needs of its launch."""
-        booked = Reservation.objects.filter(replica=OuterRef("pk"), state=ReservationState.HELD)
-        rows = Replica.objects.filter(Q(state__in=REPLICA_LIVE) | Exists(booked), node=self.node)
-        found = rows.select_related("node", "deployment", "version__model").order_by("pk")
-        return list(found.defer("log_tail"))
+    def _keep_only(self, replica_ids: set[int]) -> None:
+        self._engines.keep_only(replica_ids)
+        self._peaks.keep_only(replica_ids)
 
     def _share(self, turns: list[Future]) -> None:
         """What all looks of a beat saw goes out together; who takes longer is told of next time."""
@@ -184,12 +183,11 @@ class Watch:
     def note_peaks(self) -> None:
         """What launches really hold corrects the estimate of the next one."""
         readings, members = self._readings, self._members.of(_records(), timezone.now())
-        rows = Replica.objects.filter(node=self.node, state=ReplicaState.READY)
-        for replica in rows.exclude(kv_tokens=None).select_related("version"):
-            pids = members.get(replica.pk, set())
-            used = devices.used_by(readings, pids)
-            most = max((used.get(uuid, 0) for uuid in launch.device_uuids(replica)), default=0)
-            starts.note_use(replica, most, devices.private_bytes(pids), at=timezone.now())
+        for replica in self._launches.serving():
+            if replica.kv_tokens is not None:
+                pids = members.get(replica.pk, set())
+                used = devices.used_by(readings, pids)
+                self._peaks.note(replica, used, devices.private_bytes(pids), at=timezone.now())
 
     def clear_leftovers(self) -> None:
         """End engines of this home that no row wants, and forget folders of long ended ones.
