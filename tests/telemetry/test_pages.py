@@ -78,3 +78,14 @@ def test_who_is_silent_is_waited_for_no_longer_than_said():
         with pytest.raises(Unanswered, match="TimeoutError"):
             quick.get(f"127.0.0.1:{listener.getsockname()[1]}", "/x", {}, 10)
         quick.close()
+
+
+def test_a_page_may_come_in_chunks_or_end_with_its_connection(pages):
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nho"
+    server = Server([chunked, closing], [b"HTTP/1.1 200 OK\r\n\r\nha"], [answer()[:-1]])
+    assert [pages.get(server.host, "/x", {}, 10).body for _ in range(3)] == [b"hi", b"ho", b"ha"]
+    assert server.accepted == 2
+    with pytest.raises(Unanswered, match="RemoteDisconnected"):
+        pages.get(server.host, "/x", {}, 10)
+    server.end()
