@@ -29,6 +29,7 @@ class Span:
     end_at: datetime
     begin: Reading
     end: Reading
+    edge: timedelta = EDGE  # none where its launch begins: no call was there before
 
 
 def spans(since: datetime, until: datetime) -> list[Span]:
@@ -45,13 +46,14 @@ def _span(row: EngineCount) -> Span:
         replica=row.replica_id, counted_from=row.counted_from, hour__lt=row.hour
     )
     before = earlier.order_by("-hour").first()
+    until = row.read_at, _reading(row)
     if before:
-        begin_at, begin = before.read_at, _reading(before)
-    else:
-        # An engine that does not say since when it counts began with its launch.
-        begin_at = row.created_at if row.counted_from == UNTOLD else row.counted_from
-        begin = Reading(begin_at.timestamp())
-    return Span(row.replica_id, row.hour, begin_at, row.read_at, begin, _reading(row))
+        begun = before.read_at, _reading(before)
+        return Span(row.replica_id, row.hour, begun[0], until[0], begun[1], until[1])
+    # An engine that does not say since when it counts began with its launch.
+    at = row.created_at if row.counted_from == UNTOLD else row.counted_from
+    begin = Reading(at.timestamp())
+    return Span(row.replica_id, row.hour, at, until[0], begin, until[1], timedelta(0))
 
 
 def _reading(row: EngineCount) -> Reading:
@@ -121,7 +123,7 @@ def _near(span: Span) -> Q:
 
 
 def _inside(span: Span) -> Q:
-    times = Q(started_at__gte=span.begin_at + EDGE, ended_at__lte=span.end_at - EDGE)
+    times = Q(started_at__gte=span.begin_at + span.edge, ended_at__lte=span.end_at - EDGE)
     return times & Q(outcome__in=rules.WHOLE)
 
 

@@ -103,6 +103,14 @@ def test_what_an_engine_did_before_it_was_started_anew_is_not_asked_of_the_new_o
     assert unexplained(actions.judge_hours(LATER)) == [(0, 0), (0, 0)]
 
 
+def test_a_call_just_after_an_engine_began_is_surely_its_own(replica, spools):
+    """There is no edge where a launch begins: it leaves no room for what is unexplained."""
+    spools.call(1 / 60)
+    counted(replica, 30, (100, 50))
+    [row] = actions.judge_hours(LATER)
+    assert (row.input_tokens_min, row.output_tokens_min) == (100, 50)
+
+
 def test_what_came_after_the_last_reading_before_a_crash_is_not_missed(replica, spools):
     spools.call(5)
     spools.call(20, seconds=30, outcome="truncated", output_tokens=60)  # half of it was read
