@@ -29,7 +29,7 @@ EVENTS, ARRIVALS = "control_usageevent", "pg_temp.weir_arrivals"
 # So that an account which is opened meanwhile counts each call once: see metering.credit.
 PAYERS = "SELECT FROM control_tenant WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE"
 NEW_BATCH = "SELECT nextval('weir_usage_batches')"
-# Kept by the session, emptied by each transaction: the catalogue is not written twice a second.
+# Kept by the connection, emptied by each transaction: the catalogue is not written twice a second.
 CREATE_ARRIVALS = (
     "CREATE TEMP TABLE IF NOT EXISTS weir_arrivals ON COMMIT DELETE ROWS AS"
     f" SELECT {COLUMN_LIST} FROM {EVENTS} WITH NO DATA"

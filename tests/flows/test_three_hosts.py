@@ -247,7 +247,7 @@ def test_what_was_needed_while_the_broker_was_away_is_done_once(hosts, calls):
 
 def test_the_books_balance_after_all_of_it(hosts):
     hosts.wait_for_rest()
-    until(lambda: not faults(hosts), "books that balance")
+    assert until(lambda: not faults(hosts), "books that balance")
 
 
 def faults(hosts):

@@ -101,15 +101,16 @@ async def test_k03_a_refusal_takes_as_long_as_that_of_an_unknown_key(tmp_path, k
         blocked, unknown = KEY, KEY[:-1] + "u"
         place.identities = {d: identity(**known) for d in place.identities} if known else {}
         place.know(route())
-        for _ in range(TRIES):
-            pairs = [
-                (refusal_seconds(place, blocked), refusal_seconds(place, unknown))
-                for _ in range(TIMES)
-            ]
-            one, other = (statistics.median(times) for times in zip(*pairs, strict=True))
-            if abs(one - other) <= UNLIKE * max(one, other):
-                return
-        pytest.fail(f"medians of {one * 1e6:.1f} and {other * 1e6:.1f} microseconds")
+        tries = (medians(place, blocked, unknown) for _ in range(TRIES))
+        assert any(abs(one - other) <= UNLIKE * max(one, other) for one, other in tries)
+
+
+def medians(place, blocked, unknown):
+    """Seconds to refuse each."""
+    pairs = [
+        (refusal_seconds(place, blocked), refusal_seconds(place, unknown)) for _ in range(TIMES)
+    ]
+    return [statistics.median(times) for times in zip(*pairs, strict=True)]
 
 
 HEAD = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"

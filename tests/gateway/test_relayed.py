@@ -126,8 +126,11 @@ async def test_who_hangs_up_leaves_nothing_behind(place, web):
     web.go_on.clear()
     asking = asyncio.create_task(place.get("/v1/usage"))
     await place.until(lambda: web.seen)
+    assert place.shared.web.asking
     asking.cancel()
     await place.until(lambda: not place.shared.web.asking)
+    web.go_on.set()
+    assert (await place.get("/v1/usage")).status == 200
 
 
 async def test_web_that_is_slow_or_away_is_a_503(tmp_path, web):
