@@ -27,6 +27,7 @@ CAPACITY_SECONDS, OVERLOAD_SECONDS, ALONE_CALLS = 15, 60, 20
 WAITED_MS = 100  # an answer at arrival takes less
 TIMED_OUT_MS = 9_900  # the wait limit is 10 s
 SETTLED_SECONDS = 30
+REFUSED = (429, 503)
 SERVICE = f"""
 apiVersion: weir/v1
 tenants:
@@ -134,8 +135,8 @@ def _metrics(port: int) -> str:
 
 def _report(alone: list[Answer], busy: list[Answer], flood: list[Answer], holds: int) -> None:
     served = [answer for answer in flood if answer.whole]
-    refused = [answer for answer in flood if answer.status in (429, 503)]
-    other = [answer for answer in flood if not answer.whole and answer not in refused]
+    refused = [answer for answer in flood if answer.status in REFUSED]
+    other = [answer for answer in flood if not answer.whole and answer.status not in REFUSED]
     at_arrival = [answer for answer in refused if answer.took_ms <= WAITED_MS]
     timed_out = sum(answer.took_ms >= TIMED_OUT_MS for answer in refused)
     displaced = len(refused) - len(at_arrival) - timed_out
@@ -169,7 +170,7 @@ def _counts(kind: str, flood: list[Answer]) -> list[str]:
     own = [answer for answer in flood if answer.kind == kind]
     firsts = [answer.first_seconds for answer in own if answer.whole]
     times = [f"{1000 * _part(firsts, part):.0f}" if firsts else "" for part in (0.5, 0.95)]
-    refused = sum(answer.status in (429, 503) for answer in own)
+    refused = sum(answer.status in REFUSED for answer in own)
     return [str(len(own)), str(len(firsts)), str(refused), *times]
 
 
