@@ -5,8 +5,8 @@ TEST_RUNTIMES := .weir-test/runtimes
 TEST_WEIGHTS := .weir-test/weights
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup up down lint test test-setup test-runtime test-flows flows-of-calls flows-of-the-rest \
-	test-engine test-browser
+.PHONY: help setup up down lint test test-setup test-runtime test-rooms test-flows test-engine \
+	test-browser
 
 help:
 	@echo "make up      install, start everything, serve a small model (ARGS=--detach: in the background)"
@@ -35,27 +35,25 @@ lint: test-setup
 	$(BIN)/lint-imports
 	$(PYTEST) tests/test_migrations.py
 
-# One after another: sync Playwright and pytest-asyncio cannot share a process.
+# Rooms and pages side by side, each with servers of its own: much of either is waiting for processes.
+# What they say is shown as they say it, so that a run that was ended from outside tells how far it came.
 test: lint
-	@$(MAKE) --no-print-directory test-flows
-	@$(MAKE) --no-print-directory test-engine
-	@$(MAKE) --no-print-directory test-browser
+	@$(MAKE) --no-print-directory -j2 test-rooms test-browser
 
-# Two halves side by side, each with servers of its own: much of either is waiting for processes.
+# Workers take file after file (which they begin with: tests/conftest.py). More of them than cores,
+# because flows wait. Tests of a real engine install its runtime themselves, while others run.
+WORKERS := 3
+SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test-rooms: test-setup
+	$(PYTEST) $(SPREAD) -m "not browser"
+
 test-flows: test-setup
-	@$(MAKE) --no-print-directory -j2 --output-sync=target flows-of-calls flows-of-the-rest
-
-CALLS := tests/gateway tests/metering
-flows-of-calls:
-	$(PYTEST) -m "not engine and not browser" $(CALLS)
-
-flows-of-the-rest:
-	$(PYTEST) -m "not engine and not browser" tests $(CALLS:%=--ignore=%)
+	$(PYTEST) $(SPREAD) -m "not engine and not browser"
 
 test-runtime: test-setup
 	@$(BIN)/python -m engines.runtime install --kind vllm --version 0.32.0 --device cpu --root $(TEST_RUNTIMES)
 
-# Never skipped: pytest fails when it finds no such test.
+# pytest fails when it finds no such test.
 test-engine: test-setup test-runtime
 	$(PYTEST) -m engine
 

@@ -3,6 +3,7 @@
 import hashlib
 
 import redis
+from channels.db import database_sync_to_async
 from django import forms
 from django.conf import settings
 from django.contrib import messages
@@ -18,6 +19,7 @@ from control.tenancy.members.facts import tenant_of
 
 # 4403 reads as HTTP's 403 for a socket: the page then asks to sign in instead of retrying.
 CLOSE_REFUSED = 4403
+OWN_SOCKETS = "/live/own/"  # of people of a tenant
 FAILURES_MAX = 10  # wrong passwords for one name in a minute; then even the right one waits
 FAILURES_SECONDS = 60
 CONTENT_POLICY = (
@@ -82,17 +84,24 @@ class ContentPolicy:
         return response
 
 
-class OperatorSockets:
+class GuardedSockets:
     """The same rule for WebSockets: refused before they are accepted."""
 
     def __init__(self, inner):
         self.inner = inner
 
     async def __call__(self, scope, receive, send):
-        if is_operator(scope.get("user")):
+        if await _may_listen(scope):
             return await self.inner(scope, receive, send)
         await receive()
         return await send({"type": "websocket.close", "code": CLOSE_REFUSED})
+
+
+async def _may_listen(scope) -> bool:
+    user = scope.get("user")
+    if scope["path"].startswith(OWN_SOCKETS):
+        return await database_sync_to_async(tenant_of)(user) is not None
+    return is_operator(user)
 
 
 class OperatorForm(AuthenticationForm):

@@ -14,8 +14,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
 pages = get_asgi_application()  # loads the apps, which the consumers below need
 
-from console.access import OperatorSockets  # noqa: E402  the apps must be loaded first
+from console.access import GuardedSockets  # noqa: E402  the apps must be loaded first
 from console.live.charts import ChartsConsumer  # noqa: E402  as above
+from console.live.own import OwnPartConsumer  # noqa: E402  as above
 from console.live.parts import PartConsumer  # noqa: E402  as above
 from console.live.playground import PlaygroundConsumer  # noqa: E402  as above
 
@@ -24,6 +25,7 @@ sockets = URLRouter(
         path("live/charts/", ChartsConsumer.as_asgi()),
         path("live/part/<slug:name>/", PartConsumer.as_asgi()),
         path("live/part/<slug:name>/<slug:about>/", PartConsumer.as_asgi()),
+        path("live/own/<slug:name>/", OwnPartConsumer.as_asgi()),
         path("live/playground/", PlaygroundConsumer.as_asgi()),
     ]
 )
@@ -31,6 +33,6 @@ sockets = URLRouter(
 application = ProtocolTypeRouter(
     {
         "http": pages,
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(OperatorSockets(sockets))),
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(GuardedSockets(sockets))),
     }
 )

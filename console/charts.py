@@ -74,7 +74,7 @@ def lines(readings: Mapping[str, Reading]) -> dict[str, tuple[Line, ...]]:
             Line("output", _summed("replica", "generation_tokens_per_second")),
             Line("input", _summed("replica", "prompt_tokens_per_second")),
         ),
-        "tries": (Line("last minute", _tries),),
+        "tries": (Line("at engines", _tries), Line("of clients", _resent)),
     }
 
 
@@ -163,6 +163,13 @@ def _tries(fresh: Mapping[str, Reading]) -> float | None:
     """One is no retry at all; twice as many calls at engines as tenants sent is a storm."""
     calls = _summed("gateway", "calls_lately")(fresh)
     return _summed("gateway", "tries_lately")(fresh) / calls if calls else None
+
+
+def _resent(fresh: Mapping[str, Reading]) -> float | None:
+    """Requests for each that is not sent once more: what clients' retries make of the load."""
+    requests = _summed("gateway", "requests_lately")(fresh) or 0
+    first = requests - (_summed("gateway", "retries_lately")(fresh) or 0)
+    return requests / first if first > 0 else None
 
 
 def _known(fresh: Mapping[str, Reading], field: str, wanted) -> list[float]:

@@ -13,6 +13,7 @@ from control.catalog import facts as catalog
 from control.catalog import fitting
 from control.fleet import facts as fleet
 from control.fleet.disk import facts as disk
+from control.fleet.incidents import facts as fleet_incidents
 from control.fleet.nodes import facts as machines
 from control.fleet.troubles import facts as troubles
 from control.metering import spending, watermarks
@@ -27,6 +28,7 @@ from control.telemetry.messages import DEVICE
 
 BANNERS_MAX = 5
 TROUBLES_MAX = 20
+INCIDENTS_SHOWN = 100
 PERIODS_MAX = 50
 MENU = (
     ("Overview", "overview", "dashboard"),
@@ -185,12 +187,12 @@ def model(at: datetime, name: str) -> dict | None:
     """Where its versions fit; None if there is no such model."""
     if not catalog.exists(name):
         return None
-    return {
-        "now": at,
-        "name": name,
-        "versions": fitting.of_model(name),
-        "weights": disk.weights_of(name),
-    }
+    return {"name": name, "versions": fitting.of_model(name)} | weights(at, name)
+
+
+def weights(at: datetime, name: str) -> dict:
+    """Which nodes have a model's weights, and how far the others are: what moves on its page."""
+    return {"now": at, "weights": disk.weights_of(name)}
 
 
 def route(at: datetime, name: str) -> dict:
@@ -204,7 +206,13 @@ def drift(at: datetime, _: str = "") -> dict:
         "hours": hours,
         "incidents": books.open_incidents(limit=INCIDENTS),
         "stored": watermarks.stored(at),
+        "unread": books.unread(),
     }
+
+
+def incidents(at: datetime, _: str = "") -> dict:
+    found = fleet_incidents.incidents(count=INCIDENTS_SHOWN)
+    return {"now": at, "incidents": found, "alert_url": fleet_incidents.url()}
 
 
 PARTS: dict[str, Callable[[datetime, str], dict]] = {
@@ -215,7 +223,9 @@ PARTS: dict[str, Callable[[datetime, str], dict]] = {
     "nodes": nodes,
     "node": node,
     "budgets": budgets,
+    "model": weights,
     "drift": drift,
+    "incidents": incidents,
     "periods": periods,
 }
 

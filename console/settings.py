@@ -10,11 +10,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import psutil
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from control import checks
 from control.management.local.secret import own_secret
 from control.telemetry import logs
 
@@ -55,6 +52,12 @@ def _one_of(name: str, *known: str) -> str:
     return given if given in known else sys.exit(f"{name} is {given!r}: use one of {known}")
 
 
+def _alert_url(name: str) -> str:
+    given = os.environ.get(name, "")
+    problems = checks.url(name, given) if given else []
+    return sys.exit(f"{name} {problems[0].what}") if problems else given
+
+
 def _folder(name: str, default: Path) -> Path:
     """Absolute from here on, also for what we start: it runs in another folder."""
     path = Path(os.environ.get(name) or default).absolute()
@@ -79,6 +82,11 @@ def _own_url(bind: str, port: int) -> str:
     return f"http://{host}:{port}"
 
 
+# A cut cable refuses nothing: without these a query waits for a quarter of an hour.
+_PATIENCE = {"connect_timeout": 5, "tcp_user_timeout": 15_000, "keepalives_idle": 5}
+_PATIENCE |= {"keepalives_interval": 3, "keepalives_count": 3}
+
+
 def _database(url: str) -> dict:
     parts = urlsplit(url)
     try:
@@ -93,7 +101,7 @@ def _database(url: str) -> dict:
         "HOST": parts.hostname or "",
         "PORT": port,
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"pool": {"min_size": 0, "max_size": 8, "timeout": 10}},
+        "OPTIONS": {"pool": {"min_size": 0, "max_size": 8, "timeout": 10}, **_PATIENCE},
     }
 
 
@@ -118,6 +126,8 @@ WEIR_TRUSTED_PROXIES = os.environ.get("WEIR_TRUSTED_PROXIES", "").replace(",", "
 WEIR_METRICS_PORT = _port("WEIR_METRICS_PORT", WEIR_CONNECTIONS.get("metrics_port", 0), 0)
 # A collector of traces (OTLP over HTTP), e.g. http://127.0.0.1:4318; none is asked when empty.
 WEIR_OTLP_ENDPOINT = os.environ.get("WEIR_OTLP_ENDPOINT", "")
+# Whom incidents of the fleet are told (a URL that takes POST), signed; nobody when empty.
+WEIR_ALERT_URL = _alert_url("WEIR_ALERT_URL")
 WEIR_NODE_NAME = os.environ.get("WEIR_NODE_NAME") or socket.gethostname().split(".")[0].lower()
 WEIR_NODE_ADDRESS = os.environ.get("WEIR_NODE_ADDRESS") or "127.0.0.1"
 WEIR_RUNTIMES = _folder("WEIR_RUNTIMES", WEIR_HOME / "runtimes")
@@ -247,21 +257,8 @@ REDIS_LIVE_URL = f"{WEIR_REDIS_URL}/2"
 
 CHANNEL_LAYERS = {
     "default": {
-        "BACKEND": "channels_redis.core.RedisChannelLayer",
-        "CONFIG": {
-            # Without a retry every open WebSocket dies with one restart of Valkey.
-            "hosts": [
-                {
-                    "address": REDIS_CHANNELS_URL,
-                    "retry": Retry(ExponentialBackoff(cap=1, base=0.05), 6),
-                    "retry_on_error": [RedisConnectionError, RedisTimeoutError],
-                    "health_check_interval": 15,
-                    "socket_keepalive": True,
-                }
-            ],
-            "capacity": 100,
-            "expiry": 10,
-        },
+        "BACKEND": "console.live.layer.Layer",
+        "CONFIG": {"url": REDIS_CHANNELS_URL, "capacity": 100, "expiry": 10},
     }
 }
 

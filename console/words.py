@@ -54,6 +54,12 @@ def percent(value: float | None) -> str:
 
 
 @register.filter
+def percents(value: str | None) -> str:
+    """The same of a decimal in percents."""
+    return NOTHING if value is None else percent(float(value) / 100)
+
+
+@register.filter
 def share(part: float | None, whole: float | None) -> int:
     """Whole percents of a bar, never outside it."""
     if not part or not whole:

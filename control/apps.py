@@ -6,8 +6,3 @@ from django.apps import AppConfig
 class ControlConfig(AppConfig):
     name = "control"
     default_auto_field = "django.db.models.BigAutoField"
-
-    def ready(self) -> None:
-        from control import celery
-
-        celery.app.set_default()

@@ -10,3 +10,4 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("weir")
 app.config_from_object("django.conf:settings", namespace="CELERY")
+app.set_default()  # of all threads: tasks that are shared find it

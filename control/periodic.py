@@ -16,23 +16,26 @@ from redis.exceptions import RedisError
 from control.autoscaling import actions as autoscaling
 from control.celery import app
 from control.fleet import actions as fleet
+from control.fleet.incidents import actions as incidents
+from control.fleet.incidents import letters as incident_letters
 from control.management.local.schema import SchemaIsOlder, refuse_older_schema
 from control.metering import budgets, partitions, traces
 from control.metering.alerts import actions as alerts
-from control.metering.alerts import sending
+from control.metering.alerts import letters as alert_letters
 from control.metering.cost import hours as cost_hours
 from control.metering.drift import actions as drift
 from control.metering.drift import attempts
 from control.metering.exports import schedules
 from control.metering.invoices import actions as invoices
 from control.placement import actions as placement
-from control.reconcile import loop
+from control.reconcile import counters, loop
 from control.reconcile.probes import Probes
 from control.routes.builder import Builder
 from control.states import Part
 from control.telemetry import points
 from control.telemetry.outages import DATABASE_AWAY, Outage
 from control.telemetry.store import Store
+from control.webhooks import sending
 
 RECONCILE = "weir.reconcile"
 AUTOSCALE = "weir.autoscale"
@@ -44,9 +47,11 @@ END_LEASES = "weir.end_credit_leases"
 MONTHS = "weir.open_and_close_months"
 EXPORTS = "weir.write_exports"
 DRIFT = "weir.judge_drift"
+READ_COUNTERS = "weir.read_external_counters"
 MAKE_MONTHS = "weir.make_usage_months"
 WATCH_BUDGETS = "weir.watch_budgets"
 SEND_ALERTS = "weir.send_alerts"
+WATCH_INCIDENTS = "weir.watch_incidents"
 MAKE_COST = "weir.make_hours_of_cost"
 MAKE_LATE_COST = "weir.make_late_hours_of_cost"
 
@@ -59,10 +64,12 @@ CLOCK: dict[str, tuple[str, float]] = {
     "neighbours on cards": (NEIGHBOURS, 10.0),
     "old points": (PRUNE, 600.0),
     "budgets that are nearly used up": (WATCH_BUDGETS, 5.0),
-    "alerts to tenants' URLs": (SEND_ALERTS, 5.0),
+    "incidents of the fleet": (WATCH_INCIDENTS, 5.0),
+    "letters to URLs": (SEND_ALERTS, 5.0),
     "exports": (EXPORTS, 300.0),
     "months of tenants": (MONTHS, 300.0),
     "credit of hosts that are gone": (END_LEASES, 600.0),
+    "counters of external engines": (READ_COUNTERS, 15.0),
     "books against engines' counters": (DRIFT, 600.0),  # each hour once, soon after it is stored
     "hours of cost": (MAKE_COST, 60.0),
     "hours of cost that changed late": (MAKE_LATE_COST, 1800.0),
@@ -134,6 +141,7 @@ def prune_telemetry() -> None:
         traces.prune(timezone.now())
         attempts.prune(timezone.now())
         drift.prune(timezone.now())
+        incidents.prune(timezone.now())
 
 
 @shared_task(name=NEIGHBOURS)
@@ -151,7 +159,13 @@ def watch_budgets() -> None:
 @shared_task(name=SEND_ALERTS)
 def send_alerts() -> None:
     with _database():
-        sending.send(timezone.now())
+        sending.send((incident_letters.BOX, alert_letters.BOX), timezone.now())
+
+
+@shared_task(name=WATCH_INCIDENTS)
+def watch_incidents() -> None:
+    with _database():
+        incidents.watch(timezone.now())
 
 
 @shared_task(name=END_LEASES)
@@ -170,6 +184,12 @@ def make_usage_months() -> None:
 def judge_drift() -> None:
     with _database():
         drift.judge_hours(timezone.now())
+
+
+@shared_task(name=READ_COUNTERS)
+def read_external_counters() -> None:
+    with _database():
+        counters.read(timezone.now())
 
 
 @shared_task(name=MAKE_COST)

@@ -13,6 +13,8 @@ class ReplicaState(StrEnum):
     READY = "ready"
     UNHEALTHY = "unhealthy"
     DRAINING = "draining"
+    ASLEEP = "asleep"  # its engine runs and has given its card back
+    WAKING = "waking"
     STOPPED = "stopped"
     FAILED = "failed"
     LOST = "lost"
@@ -34,9 +36,17 @@ REPLICA_MOVES: dict[ReplicaState, frozenset[ReplicaState]] = {
     ReplicaState.WARMING: frozenset({ReplicaState.READY} | _DRAIN | _ENDS),
     ReplicaState.READY: frozenset({ReplicaState.UNHEALTHY} | _DRAIN | _ENDS),
     ReplicaState.UNHEALTHY: frozenset({ReplicaState.READY} | _DRAIN | _ENDS),
-    ReplicaState.DRAINING: frozenset({ReplicaState.STOPPED} | _ENDS),
+    ReplicaState.DRAINING: frozenset({ReplicaState.STOPPED, ReplicaState.ASLEEP} | _ENDS),
+    ReplicaState.ASLEEP: frozenset({ReplicaState.WAKING} | _DRAIN | _ENDS),
+    ReplicaState.WAKING: frozenset({ReplicaState.WARMING} | _DRAIN | _ENDS),
     ReplicaState.LOST: frozenset(
-        {ReplicaState.READY, ReplicaState.DRAINING, ReplicaState.STOPPED, ReplicaState.FAILED}
+        {
+            ReplicaState.READY,
+            ReplicaState.DRAINING,
+            ReplicaState.ASLEEP,
+            ReplicaState.STOPPED,
+            ReplicaState.FAILED,
+        }
     ),
     ReplicaState.STOPPED: frozenset(),
     ReplicaState.FAILED: frozenset(),
@@ -52,6 +62,7 @@ REPLICA_BEFORE_READY = frozenset(
         ReplicaState.STARTING,
         ReplicaState.LOADING,
         ReplicaState.WARMING,
+        ReplicaState.WAKING,
     }
 )
 # States in which an engine process may exist, so that its node has to look after it.
@@ -230,7 +241,7 @@ class PeriodState(StrEnum):
 
 
 PERIOD_MOVES: dict[PeriodState, frozenset[PeriodState]] = {
-    PeriodState.OPEN: frozenset({PeriodState.CLOSING}),
+    PeriodState.OPEN: frozenset({PeriodState.CLOSING, PeriodState.CLOSED}),  # before a tick saw it
     PeriodState.CLOSING: frozenset({PeriodState.CLOSED}),
     PeriodState.CLOSED: frozenset(),
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What the tests need beside Python: a browser, a font, a C compiler (for the fake NVML library).
+# What the tests need beside Python: a browser, a font, a C compiler (for the fake NVML library),
+# and what gives tests' hosts networks and firewalls of their own, which takes root.
 set -eu
 missing=
 for name in chromium chromium-browser google-chrome; do
@@ -8,6 +9,10 @@ done
 [ -n "${browser:-}" ] || missing="$missing chromium"
 [ -d /usr/share/fonts/truetype/dejavu ] || missing="$missing fonts-dejavu-core"
 command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
+if [ "$(id -u)" = 0 ]; then
+    command -v ip >/dev/null || missing="$missing iproute2"
+    command -v nft >/dev/null || missing="$missing nftables"
+fi
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

@@ -26,6 +26,7 @@ class Kind:
     context_that_fits: Callable[[str], int | None]  # of a KV cache that was too small
     arguments: Mapping[str, Argument]
     elsewhere: Mapping[str, str]  # arguments that others decide, and who
+    sleeps: bool = False  # on cards, it can give their memory back and stay
 
 
 KINDS: dict[str, Kind] = {
@@ -38,6 +39,7 @@ KINDS: dict[str, Kind] = {
         vllm_causes.context_that_fits,
         vllm_command.ARGUMENTS,
         vllm_command.ELSEWHERE,
+        sleeps=True,
     ),
     "stub": Kind(
         stub_command.build_command,
@@ -48,5 +50,6 @@ KINDS: dict[str, Kind] = {
         vllm_causes.context_that_fits,
         stub_command.ARGUMENTS,
         {},
+        sleeps=True,
     ),
 }

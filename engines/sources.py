@@ -63,6 +63,17 @@ def key_of(source: Mapping, unsafe: Collection[str] = ()) -> str:
     return f"{store}{name[:120]}-{source['revision'][:12]}{suffix}"
 
 
+def told(source: Mapping) -> tuple[tuple[str, str], ...]:
+    """As people read it, member by member; of parts their names and releases."""
+    return tuple((name, _told(value)) for name, value in source.items())
+
+
+def _told(value: object) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    return ", ".join(f"{part.get('pypi')} {part.get('release')}" for part in value)
+
+
 def _shape_of(source: Mapping, kinds: list[str]) -> str:
     if kinds == ["pypi"] and "sha256" not in source:
         return (

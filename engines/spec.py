@@ -21,6 +21,7 @@ class EngineSpec:
     kv_cache_bytes: int | None = None  # fixed size on a shared or CPU device
     memory_ratio: float | None = None  # of a whole card: its budget, or what must be free
     slots: int = 16  # calls in one step
+    sleep: bool = False  # it may be put to sleep; of an engine on cards
     arguments: dict[str, str | int | float | bool] = field(default_factory=dict)
     unsafe: tuple[str, ...] = ()  # what an owner allowed: pickle, trust_remote_code
 
@@ -98,6 +99,7 @@ class EngineLoad:
     ttft_count: int = 0
     tpot_seconds_sum: float = 0.0
     tpot_count: int = 0
+    failures: int = 0  # counter: answers of 5xx to calls
     started_at_seconds: float = 0.0  # epoch seconds; another value means the counters restarted
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from engines import processes, shared_memory
 from engines.processes import Process
+from engines.records import RECORD, read_record
 from engines.spec import Command, EngineRecord, EngineSpec
 
-RECORD = "engine.json"
 LOG = "engine.log"
 SEEN = "seen.json"  # pids, while it is stopped
 LOCK_WAIT_SECONDS = 60.0
@@ -80,14 +80,6 @@ def adopt(folder: Path) -> EngineRecord | None:
     """The engine launched here, if it still runs."""
     record = read_record(folder)
     return record if record and alive(record) else None
-
-
-def read_record(folder: Path) -> EngineRecord | None:
-    """Of the launch made here, whether it runs or not."""
-    try:
-        return EngineRecord(**json.loads((folder / RECORD).read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
 
 
 def alive(record: EngineRecord) -> bool:

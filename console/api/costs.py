@@ -52,6 +52,9 @@ class CostShape(serializers.Serializer):
     spread = serializers.DecimalField(**MONEY, help_text="Of what nobody used, by pool policy")
     cost = serializers.DecimalField(**MONEY)
     idle_cost = serializers.DecimalField(**MONEY)
+    failure_and_idle = serializers.DecimalField(
+        **MONEY, help_text="With failed work, warm-up and what the platform asked for itself"
+    )
     per_million = ClassShape(allow_null=True)
     reason = serializers.CharField(help_text="Why a figure is missing, or empty")
     revenue = serializers.DecimalField(**MONEY)

@@ -52,6 +52,11 @@ class DriftShape(serializers.Serializer):
     closed_reason = serializers.CharField()
 
 
+class NotReadShape(serializers.Serializer):
+    replica = serializers.CharField()
+    why = serializers.CharField(help_text="Its counters are not read, and held against nothing")
+
+
 class CloseForm(Form):
     reason = serializers.CharField(max_length=2000, help_text="What it was")
 
@@ -75,6 +80,12 @@ class Drifts(Noun):
     def list(self, request: Request) -> Response:
         """Replicas' hours that ended since, the newest first; an incident with its calls."""
         return super().list(request)
+
+    @extend_schema(responses=NotReadShape(many=True), filters=False)
+    @action(detail=False, methods=["get"], pagination_class=None)
+    def unread(self, request: Request) -> Response:
+        """Engines that Weir did not launch and whose counters it does not know, with the reason."""
+        return Response(NotReadShape(books.unread(), many=True).data)
 
     @extend_schema(parameters=[ID], request=CloseForm)
     @action(detail=True, methods=["post"])

@@ -11,7 +11,9 @@ from console.api.base import Form, Noun, read
 from console.api.placing import PlacingForm, PreviewShape, placing
 from console.api.recovery import Cures
 from console.api.route_shape import RouteShape
+from console.api.scaling import ScalingForm, scaling
 from console.api.shapes import DeploymentShape
+from console.api.upkeep import UpkeepForm, upkeep
 from console.parts import Rows
 from control.fleet import actions, facts, places
 from control.routes import facts as routes
@@ -39,6 +41,20 @@ class Deployments(Cures, Noun):
     def scale(self, request: Request, name: str) -> Response:
         """Other bounds for how many replicas are wanted; the reconciler does the rest."""
         actions.scale(name, **read(ScaleForm, request), **self.who())
+        return self.retrieve(request, name)
+
+    @extend_schema(parameters=[NAME], request=ScalingForm)
+    @action(detail=True, methods=["post"])
+    def scaling(self, request: Request, name: str) -> Response:
+        """How it grows and shrinks between its bounds; whole: what is left out has its default."""
+        actions.save_scaling(name, scaling(read(ScalingForm, request)), **self.who())
+        return self.retrieve(request, name)
+
+    @extend_schema(parameters=[NAME], request=UpkeepForm)
+    @action(detail=True, methods=["post"])
+    def upkeep(self, request: Request, name: str) -> Response:
+        """Its pin, when replicas are launched anew, whether their context may be shorter; whole."""
+        actions.save_upkeep(name, upkeep(read(UpkeepForm, request)), **self.who())
         return self.retrieve(request, name)
 
     @extend_schema(parameters=[NAME], request=PlacingForm)

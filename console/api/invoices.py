@@ -12,9 +12,10 @@ from rest_framework.views import APIView
 
 from console.api.base import Form, OperatorsOnly, read
 from control.metering.exports import in_thread, schedules
-from control.metering.exports.orders import FORMATS, TYPES, Order, checked, chunks, name_of
-from control.metering.exports.schedules import ScheduleWanted
+from control.metering.exports.orders import TYPES, Order, checked, chunks, name_of
+from control.metering.exports.wanted import FORMATS, ScheduleWanted
 from control.metering.invoices import actions, corrections, facts, terms
+from control.metering.invoices.wanted import TermsWanted
 from control.metering.rules import Tokens
 
 NAME_CHARACTERS_MAX = 96
@@ -166,7 +167,7 @@ class Terms(OperatorsOnly, APIView):
     @extend_schema(request=TermsForm, responses=TermsForm)
     def put(self, request: Request) -> Response:
         """Who invoices and offers, and where it runs, on invoices that are issued from now on."""
-        terms.save_terms(terms.TermsWanted(**read(TermsForm, request)), **self.who())
+        terms.save_terms(TermsWanted(**read(TermsForm, request)), **self.who())
         return self.get(request)
 
 

@@ -82,12 +82,25 @@ class PeakShape(serializers.Serializer):
     measured_at = serializers.DateTimeField()
 
 
+class BatchShape(serializers.Serializer):
+    name = serializers.CharField(source="argument.name")
+    value = serializers.JSONField(allow_null=True, help_text="Null: what `unsaid` says")
+    unsaid = serializers.CharField(source="argument.unsaid")
+    unit = serializers.CharField(source="argument.unit")
+    least = serializers.IntegerField(source="argument.least")
+    most = serializers.IntegerField(source="argument.most")
+    what = serializers.CharField(source="argument.what")
+    measured = serializers.CharField(help_text="Of this version, in the last 30 days")
+    benchmark = serializers.CharField(source="argument.benchmark", help_text="The last one of it")
+
+
 class VersionFitShape(serializers.Serializer):
     model = serializers.CharField()
     version = serializers.CharField()
     guidance = serializers.CharField()
     rests_on = serializers.CharField()
     card = FitShape(many=True)
+    batch = BatchShape(many=True)
     peaks = PeakShape(many=True)
     cold_start = ColdStartShape(allow_null=True)
 

@@ -140,6 +140,9 @@ class ScalingShape(serializers.Serializer):
     shrink_seconds = serializers.IntegerField()
     zero_seconds = serializers.IntegerField()
     schedules = ScheduleShape(many=True)
+    sleep = serializers.IntegerField(
+        help_text="Level at which the last replica sleeps instead of being stopped; 0 is off"
+    )
 
 
 class DeploymentShape(serializers.Serializer):
@@ -224,6 +227,11 @@ class NodeShape(serializers.Serializer):
     heartbeat_at = serializers.DateTimeField(allow_null=True)
     joined_at = serializers.DateTimeField()
     live_replicas = serializers.IntegerField()
+    memory_total_bytes = serializers.IntegerField(allow_null=True, help_text="Of the host")
+    memory_free_bytes = serializers.IntegerField(
+        allow_null=True, help_text="Of a host with cards, lately"
+    )
+    memory_booked_bytes = serializers.IntegerField(help_text="Of the host, beside its cards")
     devices = DeviceShape(many=True)
 
 

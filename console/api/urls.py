@@ -4,6 +4,7 @@ from django.urls import path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.routers import SimpleRouter
 
+from console.api.alert_secrets import AlertSecret
 from console.api.base import OperatorsOnly
 from console.api.budgets import Alerts, AlertSeen, Budgets, ScopedBudget
 from console.api.costs import Advice, Costs
@@ -29,7 +30,8 @@ from console.api.models import Models
 from console.api.nodes import Nodes
 from console.api.prices import Margins, PriceHistory, PricePreview, PriceProposal, Prices
 from console.api.tenancy import Keys, Tenants
-from console.api.troubles import Troubles
+from console.api.traces import OneTrace, Traces
+from console.api.troubles import Incidents, Troubles
 from console.api.usage import Usage
 
 
@@ -54,6 +56,7 @@ urlpatterns = [
     path("weights/", Weights.as_view(), name="api-weights"),
     path("tenants/<slug:name>/members/", Members.as_view(), name="api-members"),
     path("tenants/<slug:name>/members/<str:username>/", Member.as_view(), name="api-member"),
+    path("tenants/<slug:name>/alert-secret/", AlertSecret.as_view(), name="api-alert-secret"),
     path("tenants/<slug:name>/credit/", Credit.as_view(), name="api-credit"),
     path("tenants/<slug:name>/budget/", ScopedBudget.as_view(), name="api-scoped-budget"),
     path("budgets/", Budgets.as_view(), name="api-budgets"),
@@ -65,6 +68,7 @@ urlpatterns = [
     path("prices/of/<str:model>/", PriceHistory.as_view(), name="api-price-history"),
     path("prices/of/<str:model>/proposal/", PriceProposal.as_view(), name="api-price-proposal"),
     path("troubles/", Troubles.as_view(), name="api-troubles"),
+    path("incidents/", Incidents.as_view(), name="api-incidents"),
     path("periods/", Periods.as_view(), name="api-periods"),
     path("periods/<slug:tenant>/<str:month>/close/", Close.as_view(), name="api-close"),
     path("invoices/", Invoices.as_view(), name="api-invoices"),
@@ -79,5 +83,7 @@ urlpatterns = [
     path("costs/advice/", Advice.as_view(), name="api-advice"),
     path("costs/weights/", TokenWeights.as_view(), name="api-token-weights"),
     path("usage/", Usage.as_view(), name="api-usage"),
+    path("traces/", Traces.as_view(), name="api-traces"),
+    path("traces/<str:call_id>/", OneTrace.as_view(), name="api-trace"),
     path("schema/", Schema.as_view(), name="api-schema"),
 ]

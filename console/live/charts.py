@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from console import charts
 from console.charts import Reading
+from console.live.heard import Heard
 from control.telemetry.messages import Sample, from_dict
 from control.telemetry.publish import GROUP
 from control.telemetry.store import Store
@@ -34,6 +35,7 @@ class ChartsConsumer(AsyncWebsocketConsumer):
         self.labels: dict[str, list[str]] = {}
         self.seq = 0  # of what this page was sent; a gap makes it ask again
         self.board_is_due = True
+        self.heard = Heard()
         await self.accept()
         try:
             await self.channel_layer.group_add(GROUP, self.channel_name)
@@ -54,15 +56,24 @@ class ChartsConsumer(AsyncWebsocketConsumer):
         self.board_is_due = True
 
     async def live_samples(self, event: dict) -> None:
-        for sample in map(from_dict, event["samples"]):
-            if sample and (sample.subject in self.latest or len(self.latest) < SUBJECTS_MAX):
-                self.latest[sample.subject] = reading(sample)
+        self.heard.note(event.get("by", ""), event["seq"])
+        for sample in filter(None, map(from_dict, event["samples"])):
+            self._take(sample.subject, reading(sample))
+
+    def _take(self, name: str, told: Reading) -> None:
+        """What was overtaken by a look at the store is passed over."""
+        known = self.latest.get(name)
+        if known is None and len(self.latest) >= SUBJECTS_MAX:
+            return
+        if known is None or told.at >= known.at:
+            self.latest[name] = told
 
     async def _follow(self) -> None:
         for tick in range(int(LIFETIME_SECONDS / INTERVAL_SECONDS)):
             at = timezone.now().timestamp()
             self._forget(at)
             labels = charts.labels(self.latest)
+            self.board_is_due |= self.heard.missed()
             if self.board_is_due or labels != self.labels or tick % BOARD_EVERY == 0:
                 await self._board(at)
             else:
@@ -82,8 +93,8 @@ class ChartsConsumer(AsyncWebsocketConsumer):
             name: [reading(sample) for sample in samples] for name, samples in history.items()
         }
         for name, readings in series.items():
-            if readings and name not in self.latest and len(self.latest) < SUBJECTS_MAX:
-                self.latest[name] = readings[-1]
+            if readings:
+                self._take(name, readings[-1])
         self._forget(at)
         known = {name: series.get(name, []) for name in self.latest}
         self.labels = charts.labels(self.latest)

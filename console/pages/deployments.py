@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console import parts
 from console.access import who
-from console.pages.placing import form_of
+from console.pages.one_deployment import shown
 from control.checks import Refused
 from control.fleet import actions
 from control.fleet.rules import REPLICAS_MAX
@@ -27,11 +27,7 @@ def show(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def one(request: HttpRequest, name: str) -> HttpResponse:
-    context = parts.deployment(timezone.now(), name)
-    if context["deployment"] is None:
-        raise Http404(f"There is no deployment {name}.")
-    context["placing"] = form_of(context["deployment"])
-    return render(request, "pages/deployment.html", context)
+    return shown(request, name)
 
 
 @require_safe

@@ -13,8 +13,8 @@ from console.access import who
 from control.checks import Refused
 from control.metering.exports import in_thread, schedules
 from control.metering.exports.focus.columns import BOTH
-from control.metering.exports.orders import INVOICE, TYPES, Order, checked, chunks, name_of
-from control.metering.exports.schedules import ScheduleWanted
+from control.metering.exports.orders import TYPES, Order, checked, chunks, name_of
+from control.metering.exports.wanted import INVOICE, ScheduleWanted
 from control.tenancy.facts import tenant_names
 
 WORDS = {

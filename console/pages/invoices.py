@@ -14,7 +14,8 @@ from console.access import who
 from console.parts import Rows, periods
 from control.checks import Refused, Unknown
 from control.metering.invoices import actions, facts
-from control.metering.invoices.terms import TermsWanted, save_terms
+from control.metering.invoices.terms import save_terms
+from control.metering.invoices.wanted import TermsWanted
 from control.tenancy.facts import tenant_names
 
 ROWS = 25

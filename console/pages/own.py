@@ -1,5 +1,6 @@
 """What people of a tenant see: its usage, calls, budgets and invoices, and nothing else."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -7,35 +8,33 @@ from zoneinfo import ZoneInfo
 from django.contrib import messages
 from django.contrib.auth.views import PasswordChangeView
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from console import own_parts
 from console.access import for_members
 from console.parts import Rows
-from control.checks import Refused, Unknown
+from control.checks import Unknown
 from control.metering import facts as metering
-from control.metering import spending
-from control.metering.alerts import facts as alerts
+from control.metering.exports import in_thread, orders, usage_csv
+from control.metering.exports.orders import Order
 from control.metering.exports.rules import UsageWanted
+from control.metering.exports.wanted import INVOICE
 from control.metering.invoices import facts as billed
 from control.metering.own import facts, rules
 from control.metering.own.rules import UsageAsked
-from control.metering.prepaid import facts as prepaid
 
 CALLS = 25
 
 
 def _asked(request: HttpRequest) -> UsageAsked:
     """What the address asks for; this month, with a message, if it makes no sense."""
-    at, zone = timezone.now(), facts.timezone_of(request.tenant)
-    given = {name: text for name, text in request.GET.items() if text and name in rules.KNOWN}
-    try:
-        return rules.asked({"limit": str(rules.ROWS_MAX)} | given, at, zone)
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-        return rules.asked({"limit": str(rules.ROWS_MAX)}, at, zone)
+    found, wrong = own_parts.asked(request.GET.dict(), request.tenant, timezone.now())
+    if wrong:
+        messages.error(request, wrong)
+    return found
 
 
 def _context(request: HttpRequest, asked: UsageAsked) -> dict:
@@ -67,15 +66,8 @@ def _months(asked: UsageAsked) -> list[str]:
 @require_safe
 def usage(request: HttpRequest) -> HttpResponse:
     asked = _asked(request)
-    at = timezone.now()
-    used = facts.usage(asked, request.tenant)
-    context = _context(request, asked) | {
-        "usage": used,
-        "tokens_most": max((row.tokens for row in used.rows), default=0),
-        "groups": rules.GROUPS,
-        "credit": prepaid.credit(request.tenant, at),
-        "uses": spending.budgets(at, request.tenant),
-    }
+    context = _context(request, asked) | {"groups": rules.GROUPS}
+    context |= own_parts.usage(timezone.now(), request.tenant, request.GET.dict())
     return render(request, "pages/own_usage.html", context)
 
 
@@ -83,12 +75,33 @@ def usage(request: HttpRequest) -> HttpResponse:
 @require_safe
 def calls(request: HttpRequest) -> HttpResponse:
     asked = _asked(request)
-    wanted = UsageWanted(
-        asked.since, asked.until, tenant=request.tenant, key=asked.key, model=asked.model
-    )
+    wanted = _calls_of(request, asked)
     rows = Rows(metering.events_count(wanted), lambda **span: metering.events(wanted, **span))
     page = Paginator(rows, CALLS).get_page(request.GET.get("page"))
     return render(request, "pages/own_calls.html", _context(request, asked) | {"page": page})
+
+
+@for_members
+@require_safe
+def calls_csv(request: HttpRequest) -> StreamingHttpResponse:
+    """The calls of the same filter, one a row."""
+    asked = _asked(request)
+    name = f"calls-{asked.first}-{asked.after - timedelta(days=1)}.csv"
+    return _file(usage_csv(_calls_of(request, asked)), name)
+
+
+def _calls_of(request: HttpRequest, asked: UsageAsked) -> UsageWanted:
+    return UsageWanted(
+        asked.since, asked.until, tenant=request.tenant, key=asked.key, model=asked.model
+    )
+
+
+def _file(chunks: Iterator[bytes], name: str) -> StreamingHttpResponse:
+    return StreamingHttpResponse(
+        in_thread(chunks),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
 
 
 @for_members
@@ -103,6 +116,18 @@ def invoices(request: HttpRequest) -> HttpResponse:
 @for_members
 @require_safe
 def invoice(request: HttpRequest, number: str) -> HttpResponse:
+    found = _invoice(request, number)
+    return render(request, "pages/own_invoice.html", {"tenant": request.tenant, "one": found})
+
+
+@for_members
+@require_safe
+def invoice_csv(request: HttpRequest, number: str) -> StreamingHttpResponse:
+    order = orders.checked(Order(INVOICE, number=_invoice(request, number).number))
+    return _file(orders.chunks(order), orders.name_of(order))
+
+
+def _invoice(request: HttpRequest, number: str) -> billed.InvoiceFacts:
     """Another tenant's is as unknown as one that is not there."""
     try:
         found = billed.invoice(number)
@@ -110,21 +135,14 @@ def invoice(request: HttpRequest, number: str) -> HttpResponse:
         found = None
     if found is None or found.tenant != request.tenant:
         raise Http404(f"There is no invoice {number}.")
-    return render(request, "pages/own_invoice.html", {"tenant": request.tenant, "one": found})
+    return found
 
 
 @for_members
 @require_safe
 def budgets(request: HttpRequest) -> HttpResponse:
-    at, tenant = timezone.now(), request.tenant
-    context = {
-        "tenant": tenant,
-        "uses": spending.budgets(at, tenant),
-        "credit": prepaid.credit(tenant, at),
-        "entries": prepaid.entries(tenant),
-        "alerts": alerts.alerts(tenant, count=25),
-    }
-    return render(request, "pages/own_budgets.html", context)
+    shown = own_parts.budgets(timezone.now(), request.tenant, {})
+    return render(request, "pages/own_budgets.html", shown | {"tenant": request.tenant})
 
 
 class Password(PasswordChangeView):

@@ -1,88 +1,33 @@
 """Where a deployment's replicas go: previewed, then saved."""
 
-from django import forms
+from functools import partial
+
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from console import parts
 from console.access import who
+from console.pages.one_deployment import saved, shown
+from console.pages.placing_form import PlacingForm
 from control.checks import Refused
 from control.fleet import actions, places
-from control.fleet.facts import DeploymentFacts
-from control.fleet.placing import Placing
-from control.placement.wanted import AntiAffinity, Objective, PlacementWanted, Policy, Sharing
-from control.states import Priority
-
-
-def _choice(options, label: str) -> forms.ChoiceField:
-    widget = forms.Select(attrs={"class": "form-select"})
-    named = [(str(one), str(one)) for one in options]
-    return forms.ChoiceField(choices=named, label=label, widget=widget)
-
-
-def _text(label: str) -> forms.CharField:
-    widget = forms.TextInput(attrs={"class": "form-control"})
-    return forms.CharField(label=label, required=False, max_length=4000, widget=widget)
-
-
-def _ms(label: str) -> forms.IntegerField:
-    widget = forms.NumberInput(attrs={"class": "form-control"})
-    return forms.IntegerField(label=label, required=False, min_value=1, widget=widget)
-
-
-class PlacingForm(forms.Form):
-    priority = _choice(Priority, "Priority")
-    share = _choice(Sharing, "Card")
-    policy = _choice(Policy, "Policy")
-    anti_affinity = _choice(AntiAffinity, "Replicas apart")
-    pool = _text("Pool, if not any")
-    project = _text("Project (tenant/project)")
-    devices = _text("Only these devices (uuids)")
-    ttft_ms = _ms("TTFT wanted (ms)")
-    tpot_ms = _ms("TPOT wanted (ms)")
-
-    def wanted(self) -> Placing:
-        given = self.cleaned_data
-        named = {name: given[name] for name in ("share", "policy", "anti_affinity", "pool")}
-        devices = tuple(given["devices"].replace(",", " ").split())
-        objective = Objective(given["ttft_ms"], given["tpot_ms"])
-        return Placing(
-            priority=given["priority"],
-            project=given["project"],
-            placement=PlacementWanted(devices=devices, **named),
-            objective=objective if objective != Objective() else None,
-        )
-
-
-def form_of(deployment: DeploymentFacts) -> PlacingForm:
-    placing = deployment.placing
-    objective = placing.objective or Objective()
-    return PlacingForm(
-        initial={
-            "priority": placing.priority,
-            "project": placing.project,
-            **vars(placing.placement),
-            "devices": " ".join(placing.placement.devices),
-            **vars(objective),
-        }
-    )
 
 
 @require_POST
 def place(request: HttpRequest, name: str) -> HttpResponse:
-    context = parts.deployment(timezone.now(), name)
-    if context["deployment"] is None:
-        raise Http404(f"There is no deployment {name}.")
     form = PlacingForm(request.POST)
-    if form.is_valid():
-        try:
-            if "preview" not in request.POST:
-                actions.place(name, form.wanted(), **who(request))
-                return redirect("deployment", name)
-            context["preview"] = places.preview_of(name, form.wanted(), at=timezone.now())
-        except Refused as refusal:
-            messages.error(request, str(refusal))
-    return render(request, "pages/deployment.html", context | {"placing": form})
+    if not form.is_valid():
+        return shown(request, name, placing=form)
+    if "preview" in request.POST:
+        return shown(request, name, placing=form, **_preview(request, name, form))
+    save = partial(actions.place, name, form.wanted(), **who(request))
+    return saved(request, name, save, placing=form)
+
+
+def _preview(request: HttpRequest, name: str, form: PlacingForm) -> dict:
+    try:
+        return {"preview": places.preview_of(name, form.wanted(), at=timezone.now())}
+    except Refused as refusal:
+        messages.error(request, str(refusal))
+        return {}

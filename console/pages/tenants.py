@@ -16,6 +16,7 @@ from console.parts import Rows
 from control.checks import Refused
 from control.metering import spending
 from control.metering.alerts import facts as alerts
+from control.metering.alerts import secrets
 from control.metering.prepaid import facts as prepaid
 from control.states import Priority
 from control.tenancy import actions, facts
@@ -94,7 +95,7 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
         "budget_form": scoped_budget.BudgetForm(),
         "uses": spending.budgets(timezone.now(), name),
         "alerts": alerts.alerts(name, count=10),
-        "alert_secret": alerts.secret_text(name) if tenant.alert_url else "",
+        "alert_secret": secrets.secret(name, timezone.now()) if tenant.alert_url else None,
     }
     return render(request, "pages/tenant.html", context)
 

@@ -17,6 +17,8 @@ from control.catalog.advice import actions as advice
 from control.checks import Refused
 from control.fleet import actions as fleet
 from control.metering.cost import actions as costs
+from control.metering.exports import schedules
+from control.metering.invoices.terms import save_terms
 from control.metering.prices import actions as prices
 from control.models.sealing import digest_of
 from control.routes import actions as routes
@@ -90,7 +92,7 @@ class _Task:
 
 def _carry_out(step: Step, task: _Task, service: Service) -> None:
     """One step; what a room refuses after all is told with the line it comes from."""
-    removing = step.verb in (Verb.DRAIN, Verb.ARCHIVE, Verb.REVOKE)
+    removing = step.verb in (Verb.DRAIN, Verb.ARCHIVE, Verb.REVOKE, Verb.REMOVE)
     act = _REMOVE[step.kind, step.verb] if removing else _SAVE[step.kind]
     try:
         act(step, task)
@@ -147,12 +149,15 @@ _SAVE: dict[str, Callable] = {
     "cost_pool": _wanted(costs.save_cost_pool),
     "token_weight": _wanted(costs.save_token_weights),
     "variant": _wanted(advice.save_variant),
+    "billing": _wanted(save_terms),
+    "export": _wanted(schedules.save_schedule),
 }
 _REMOVE: dict[tuple[str, Verb], Callable] = {
     ("route", Verb.ARCHIVE): _one_name(routes.archive_route),
     ("deployment", Verb.DRAIN): _one_name(fleet.drain_deployment),
     ("deployment", Verb.ARCHIVE): _one_name(fleet.archive_deployment),
     ("key", Verb.REVOKE): _revoke,
+    ("export", Verb.REMOVE): _one_name(schedules.remove_schedule),
     ("version", Verb.ARCHIVE): _named(catalog.archive_version),
     ("model", Verb.ARCHIVE): _one_name(catalog.archive_model),
     ("project", Verb.ARCHIVE): _named(tenancy.archive_project),

@@ -132,6 +132,7 @@ def version(fields: Fields, findings: Findings, model: str, stub_allowed: bool) 
         version=inner.text("version"),
         url=inner.text("url"),
         served_name=inner.text("served_name"),
+        shared=inner.flag("shared"),
     )
     api_key_env = inner.text("api_key_env", None)
     inner.end()

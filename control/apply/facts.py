@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db.models import Count, Q
 
 from control.apply import costs_stored
+from control.apply.billing import TERMS
 from control.apply.plan import Seen, Stored
 from control.catalog.rules import EngineWanted, VersionWanted
 from control.checks import Bucket
@@ -14,6 +15,10 @@ from control.fleet import recycle
 from control.fleet.placing import placing_of
 from control.fleet.rules import DeploymentWanted
 from control.fleet.scaling import scaling_of
+from control.metering.exports import schedules
+from control.metering.exports.wanted import ScheduleWanted
+from control.metering.invoices import facts as invoices
+from control.metering.invoices.wanted import TermsWanted
 from control.metering.prices import stored as prices
 from control.models import (
     QUOTA_FIELDS,
@@ -54,6 +59,7 @@ def load(digests: Iterable[str], *, at: datetime) -> Stored:
         _routes(),
         _prices(at),
         costs_stored.seen(at),
+        _billing(),
     ):
         seen.update(rows)
     return Stored(seen, _taken(set(digests), at))
@@ -168,6 +174,17 @@ def _prices(at: datetime) -> Iterator[tuple[str, Seen]]:
             yield f"price {version.wanted.subject}", Seen(version.wanted)
     for version in prices.in_force(found, at):
         yield f"price {version.wanted.name}", Seen(version.wanted)
+
+
+def _billing() -> Iterator[tuple[str, Seen]]:
+    if (terms := invoices.terms()) != invoices.TermsFacts():
+        yield f"billing {TERMS}", Seen(TermsWanted(**vars(terms)))
+    for one in schedules.schedules():
+        names = ScheduleWanted.__dataclass_fields__
+        yield (
+            f"export {one.name}",
+            Seen(ScheduleWanted(**{name: getattr(one, name) for name in names})),
+        )
 
 
 def _taken(digests: set[str], at: datetime) -> dict[str, str]:

@@ -11,6 +11,8 @@ from control.checks import Bucket
 from control.fleet import recycle
 from control.fleet.rules import DeploymentWanted
 from control.metering.cost.wanted import CostPoolWanted, CostRateWanted, TokenWeightsWanted
+from control.metering.exports.wanted import FOCUS, ScheduleWanted
+from control.metering.invoices.wanted import TermsWanted
 from control.metering.prices.wanted import PriceWanted
 from control.routes.wanted import ModerationWanted, RouteWanted, RuleWanted, TargetWanted
 from control.tenancy.rules import BudgetWanted, KeyWanted, Limits, ProjectWanted, TenantWanted
@@ -151,6 +153,19 @@ def _variant(wanted: VariantWanted) -> dict:
     return {"kind": wanted.kind}
 
 
+def _terms(wanted: TermsWanted) -> dict:
+    return wanted.stored
+
+
+def _schedule(wanted: ScheduleWanted) -> dict:
+    """Other files than those of FOCUS have no version."""
+    told = {name: value or None for name, value in vars(wanted).items() if name != "name"}
+    return told | {
+        "version": wanted.version if wanted.what == FOCUS else None,
+        "destination": wanted.destination.rstrip("/"),
+    }
+
+
 FLAT = {
     TenantWanted: _tenant,
     ProjectWanted: _project,
@@ -163,4 +178,6 @@ FLAT = {
     CostPoolWanted: _cost_pool,
     TokenWeightsWanted: _token_weights,
     VariantWanted: _variant,
+    TermsWanted: _terms,
+    ScheduleWanted: _schedule,
 }

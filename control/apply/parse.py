@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from control.apply import costs, document, entries, prices, wanted
+from control.apply import billing, costs, document, entries, prices, wanted
 from control.apply.fields import Fields, Findings
 from control.apply.route import route
 from control.apply.wanted import BadFile, Misfit, Service
 from control.checks import Problem
+from control.metering.invoices.wanted import TermsWanted
 
 API_VERSION = "weir/v1"
 
@@ -60,6 +61,8 @@ class _Reader:
             cost_pools=self.flat(root, "cost_pool", "pool", costs.cost_pool),
             token_weights=self.flat(root, "token_weight", "subject", costs.token_weight),
             variants=self.flat(root, "variant", "subject", costs.variant),
+            billing=self.billing(root),
+            exports=self.flat(root, "export", "name", billing.export),
             paths=self.paths,
             lines=self.findings.lines,
         )
@@ -99,6 +102,14 @@ class _Reader:
                 versions.append(entry)
             fields.end()
         return tuple(models), tuple(versions)
+
+    def billing(self, root: Fields) -> TermsWanted | None:
+        is_there = root.has("billing")
+        fields = root.mapping("billing")
+        if not is_there:
+            return None
+        self.note("billing", billing.TERMS, fields)
+        return billing.billing(fields, self.findings)
 
     def flat(self, root: Fields, kind: str, named_by: str, read_entry: Callable) -> tuple:
         """One top-level list whose entries hold no other named objects."""

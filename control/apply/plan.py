@@ -17,6 +17,7 @@ class Verb(StrEnum):
     DRAIN = "drain"
     ARCHIVE = "archive"
     REVOKE = "revoke"
+    REMOVE = "remove"
 
 
 MARKS = {
@@ -28,6 +29,7 @@ MARKS = {
     Verb.DRAIN: "-",
     Verb.ARCHIVE: "-",
     Verb.REVOKE: "-",
+    Verb.REMOVE: "-",
 }
 
 

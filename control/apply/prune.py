@@ -8,11 +8,13 @@ from control.tenancy.rules import DEFAULT_PROJECT, OPERATORS
 def steps(service: Service, stored: Stored) -> tuple[Step, ...]:
     """Callers first: routes, then deployments, keys, versions and models, projects, tenants.
 
-    Prices and cost rates stay: they are history. The platform's own tenant is not the file's.
+    Prices and cost rates stay: they are history; so do billing terms, which invoices need. The
+    platform's own tenant is not the file's.
     """
     rest = {kind: _unnamed(kind, service, stored) for kind in _KINDS}
     tenants, models = set(rest["tenant"]), set(rest["model"])
     return (
+        *(Step(Verb.REMOVE, "export", name, note=STAYS) for name in rest["export"]),
         *_archive("route", rest["route"]),
         *(step for name in rest["deployment"] for step in _deployment(name, stored)),
         *(_revoke(name) for name in rest["key"] if _owner(name) not in tenants),
@@ -23,7 +25,8 @@ def steps(service: Service, stored: Stored) -> tuple[Step, ...]:
     )
 
 
-_KINDS = ("route", "deployment", "key", "version", "model", "project", "tenant")
+STAYS = "what it wrote stays"
+_KINDS = ("export", "route", "deployment", "key", "version", "model", "project", "tenant")
 
 
 def _unnamed(kind: str, service: Service, stored: Stored) -> list[str]:

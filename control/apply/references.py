@@ -6,7 +6,7 @@ from control.apply.plan import Stored
 from control.apply.wanted import Service
 from control.catalog.rules import VersionWanted
 from control.checks import Problem
-from control.fleet.rules import DeploymentWanted, external_problems
+from control.fleet.rules import DeploymentWanted, external_problems, sleep_problems
 from control.routes.rules import deployments_named, tenants_named
 from control.tenancy.rules import DEFAULT_PROJECT
 
@@ -20,6 +20,7 @@ def problems(service: Service, stored: Stored, *, pruning: bool) -> list[Problem
         *_of_routes(service, known),
         *_of_prices(service, known),
         *_of_costs(service, known),
+        *_of_exports(service, known),
     ]
 
 
@@ -62,7 +63,7 @@ def _of_deployments(service: Service, known: _Known, stored: Stored) -> Iterator
             continue
         seen = stored.get("version", name)
         content = contents.get(name) or seen.wanted
-        yield from _of_external(path, wanted, content)
+        yield from _of_engine(path, wanted, content)
         if wanted.project:
             yield from _told(f"{path}.project", _no_project(wanted.project, known))
         yield from _told(f"{path}.model", _still_serving(wanted, stored))
@@ -75,10 +76,11 @@ def _no_project(name: str, known: _Known) -> str:
     return known.missing(kind, tenant if kind == "tenant" else name)
 
 
-def _of_external(path: str, wanted: DeploymentWanted, content: VersionWanted) -> list[Problem]:
-    if content.engine.kind != "external":
-        return []
-    return [problem.under(path) for problem in external_problems(wanted)]
+def _of_engine(path: str, wanted: DeploymentWanted, content: VersionWanted) -> list[Problem]:
+    kind = content.engine.kind
+    found = external_problems(wanted) if kind == "external" else []
+    found += sleep_problems(wanted.scaling, wanted.replicas_min, kind)
+    return [problem.under(path) for problem in found]
 
 
 def _still_serving(wanted: DeploymentWanted, stored: Stored) -> str:
@@ -118,6 +120,13 @@ def _of_costs(service: Service, known: _Known) -> Iterator[Problem]:
         path = service.paths[f"variant {wanted.subject}"]
         yield from _told(f"{path}.of", known.missing("version", wanted.of))
         yield from _told(f"{path}.version", known.missing("version", wanted.version))
+
+
+def _of_exports(service: Service, known: _Known) -> Iterator[Problem]:
+    for wanted in service.exports:
+        path = service.paths[f"export {wanted.name}"]
+        if wanted.tenant:
+            yield from _told(f"{path}.tenant", known.missing("tenant", wanted.tenant))
 
 
 def _told(path: str, what: str) -> list[Problem]:

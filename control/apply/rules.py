@@ -1,6 +1,7 @@
 """File + what is stored → the plan: named steps, or everything that stands against it."""
 
 from control.apply import flat, prune, references
+from control.apply.billing import TERMS
 from control.apply.plan import Change, Plan, Seen, Step, Stored, Verb
 from control.apply.wanted import KeyEntry, Service, VersionEntry
 from control.catalog.rules import IMMUTABLE
@@ -36,6 +37,8 @@ def plan(
         *(_step("cost_pool", wanted.pool, wanted, stored) for wanted in service.cost_pools),
         *(_step("token_weight", it.subject, it, stored) for it in service.token_weights),
         *(_step("variant", wanted.subject, wanted, stored) for wanted in service.variants),
+        *([_step("billing", TERMS, service.billing, stored)] if service.billing else ()),
+        *(_step("export", wanted.name, wanted, stored) for wanted in service.exports),
     ]
     return Plan(tuple(steps) + (prune.steps(service, stored) if pruning else ()))
 

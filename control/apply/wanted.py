@@ -8,6 +8,8 @@ from control.catalog.rules import VersionWanted
 from control.checks import Problem
 from control.fleet.rules import DeploymentWanted
 from control.metering.cost.wanted import CostPoolWanted, CostRateWanted, TokenWeightsWanted
+from control.metering.exports.wanted import ScheduleWanted
+from control.metering.invoices.wanted import TermsWanted
 from control.metering.prices.wanted import PriceWanted
 from control.routes.wanted import RouteWanted
 from control.tenancy.rules import KeyWanted, ProjectWanted, TenantWanted
@@ -46,6 +48,8 @@ class Service:
     cost_pools: tuple[CostPoolWanted, ...] = ()
     token_weights: tuple[TokenWeightsWanted, ...] = ()
     variants: tuple[VariantWanted, ...] = ()
+    billing: TermsWanted | None = None
+    exports: tuple[ScheduleWanted, ...] = ()
     paths: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
 

@@ -1,5 +1,6 @@
 """What autoscaling looks at: deployments that may change their size, and what was measured."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from control.fleet.scaling import Scaling, scaling_of
 from control.fleet.troubles.rules import warnings
 from control.models import Deployment, Replica, Reservation, ScalingState
 from control.placement import wanted as placing
+from control.routes.cache_use import budget_ratio
 from control.states import (
     REPLICA_BEFORE_READY,
     REPLICA_LIVE,
@@ -46,6 +48,14 @@ class Look:
     memory: Memory
     scaling: Scaling
     bounds: Bounds
+
+
+@dataclass(frozen=True)
+class Most:
+    """What one replica of a deployment can do."""
+
+    cache_ratio: float  # of its KV cache, that gateways use
+    tokens_per_second: float | None = None  # None: not measured yet
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,10 @@ def looks(at: datetime, store: Store) -> list[Look]:
     known = heard(store, [row.name for row in rows], [replica.pk for replica in live], uuids)
     versions = tuple(sorted({row.version_id for row in rows}))
     speeds = _speeds(versions, int(at.timestamp() / SPEEDS_SECONDS))
-    return [_look(row, of[row.pk], on, known, speeds) for row in rows]
+    return [
+        _look(row, of[row.pk], on, known, _most(row, speeds.get(row.version_id), at))
+        for row in rows
+    ]
 
 
 @lru_cache(maxsize=2)
@@ -109,18 +122,17 @@ def _speeds(version_ids: tuple[int, ...], _period: int) -> dict[int, fitting.Mea
     return fitting.measured(list(version_ids))
 
 
-def _look(row: Deployment, launched: list[Replica], on: dict, known: Heard, speeds: dict) -> Look:
+def _look(row: Deployment, launched: list[Replica], on: dict, known: Heard, most: Most) -> Look:
     ready = [replica for replica in launched if replica.state == ReplicaState.READY]
     coming = sum(replica.state in REPLICA_BEFORE_READY for replica in launched)
     objective = placing.objective(row.objective)
     ttft_ms = objective.ttft_ms if objective else None
     state = getattr(row, "scaling_state", None)
-    speed = speeds.get(row.version_id)
     return Look(
         deployment=row,
         state=state,
         fleet=Fleet(row.replicas_wanted, len(ready), coming),
-        signs=signs(row.name, ready, on, known, speed and speed.tokens_per_second),
+        signs=signs(row.name, ready, on, known, most),
         memory=_memory(state),
         scaling=scaling_of(row.scaling),
         bounds=Bounds(
@@ -137,7 +149,7 @@ def signs(
     ready: list[Replica],
     on: Mapping[int, set[str]],
     known: Heard,
-    tokens_per_second_most: float | None,
+    most: Most,
 ) -> Signs:
     samples = {r.pk: s for r in ready if (s := known.samples.get(f"replica:{r.pk}"))}
     if known.gateways is None:
@@ -146,7 +158,7 @@ def signs(
     for gateway in known.gateways:
         load = load.plus(**gateway.loads.get(name, {}))
     asked = known.demand.get(name, 0) if not ready else 0
-    use = _use(ready, samples, tokens_per_second_most)
+    use = _use(ready, samples, most)
     running = load.running + load.batch_running
     urgent = load.running / running if running else 1.0
     return Signs(
@@ -160,7 +172,12 @@ def signs(
     )
 
 
-def _use(ready: list[Replica], samples: Mapping[int, ReplicaSample], most: float | None):
+def _most(row: Deployment, speed: fitting.Measured | None, at: datetime) -> Most:
+    guarded = row.guarded_until is not None and row.guarded_until > at
+    return Most(budget_ratio(guarded=guarded), speed and speed.tokens_per_second)
+
+
+def _use(ready: list[Replica], samples: Mapping[int, ReplicaSample], most: Most):
     """The mean of its replicas: of slots, cache or tokens, whichever is used most. 0 to 1.
 
     Known only if all of them have spoken: the silent one may be the busy one.
@@ -171,8 +188,9 @@ def _use(ready: list[Replica], samples: Mapping[int, ReplicaSample], most: float
     for replica in ready:
         sample = samples[replica.pk]
         slots = sample.running / replica.slots if replica.slots else 0.0
-        tokens = (sample.generation_tokens_per_second or 0.0) / most if most else 0.0
-        uses.append(min(max(slots, sample.kv_cache_ratio, tokens), 1.0))
+        tokens = (sample.generation_tokens_per_second or 0.0) / (most.tokens_per_second or math.inf)
+        cache = sample.kv_cache_ratio / most.cache_ratio
+        uses.append(min(max(slots, cache, tokens), 1.0))
     return sum(uses) / len(uses)
 
 

@@ -5,7 +5,19 @@ from dataclasses import dataclass
 
 from control.checks import Problem
 
-NO_BENCHMARK = "no benchmark yet"
+NO_BENCHMARK = "no benchmark compares values of it yet"
+NOT_MEASURED = "nothing measured of this version yet"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of a version's launches in the last 30 days; None where nothing was measured."""
+
+    tokens_per_second: float | None = None  # in its best minute
+    calls_at_once: int | None = None  # in that minute
+    tpot_seconds: float | None = None
+    prompt_tokens_per_second: float | None = None  # in the minute that read most
+    ttft_seconds: float | None = None  # in the worst minute
 
 
 @dataclass(frozen=True)
@@ -19,6 +31,15 @@ class BatchArgument:
     unsaid: str  # what holds where a version does not name it
     what: str
     benchmark: str = NO_BENCHMARK
+
+
+@dataclass(frozen=True)
+class Beside:
+    """An argument of a version, its value there, and the figures that speak of it."""
+
+    argument: BatchArgument
+    value: object
+    measured: str  # of this version, with this value
 
 
 MAX_NUM_SEQS = BatchArgument(
@@ -53,6 +74,42 @@ SPECULATIVE_TOKENS = BatchArgument(
     "the device is busy anyway. Answers stay the same.",
 )
 BATCH_ARGUMENTS = (MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS, SPECULATIVE_TOKENS)
+
+
+def beside(arguments: Mapping, measured: Measured) -> tuple[Beside, ...]:
+    """What comes of a value is seen by comparing versions that differ in it."""
+    told = {
+        MAX_NUM_SEQS.name: _at_once(measured),
+        MAX_NUM_BATCHED_TOKENS.name: _read(measured),
+        SPECULATIVE_TOKENS.name: _each(measured),
+    }
+    return tuple(
+        Beside(one, arguments.get(one.name), told[one.name] or NOT_MEASURED)
+        for one in BATCH_ARGUMENTS
+    )
+
+
+def _at_once(measured: Measured) -> str:
+    if measured.tokens_per_second is None:
+        return ""
+    calls = measured.calls_at_once
+    beside = f" with {calls:,} call{'s' if calls != 1 else ''} at once" if calls else ""
+    return f"{measured.tokens_per_second:,.1f} tokens/s{beside}, in its best minute"
+
+
+def _read(measured: Measured) -> str:
+    if measured.prompt_tokens_per_second is None:
+        return ""
+    read = f"read {measured.prompt_tokens_per_second:,.0f} tokens of prompts a second at most"
+    if measured.ttft_seconds is None:
+        return read
+    return f"{read}; first tokens came after {measured.ttft_seconds:.2f} s in the worst minute"
+
+
+def _each(measured: Measured) -> str:
+    if measured.tpot_seconds is None:
+        return ""
+    return f"{measured.tpot_seconds * 1000:.1f} ms for each token, in its best minute"
 
 
 def batch_problems(arguments: Mapping, memory: Mapping | None) -> list[Problem]:

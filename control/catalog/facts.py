@@ -8,6 +8,7 @@ from django.db.models import F
 
 from control.models import CatalogModel, Deployment, Version
 from control.states import DeploymentState
+from engines.sources import told
 
 ROWS_MAX = 1000
 
@@ -62,7 +63,7 @@ def _version(version: Version, deployments: tuple[str, ...]) -> VersionFacts:
         engine_kind=version.engine.get("kind", ""),
         engine_version=version.engine.get("version", ""),
         engine_url=version.engine.get("url", ""),
-        source=tuple((key, str(value)) for key, value in (version.source or {}).items()),
+        source=told(version.source or {}),
         arguments=tuple(version.arguments.items()),
         digest=version.digest,
         created_at=version.created_at,

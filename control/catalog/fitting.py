@@ -7,7 +7,8 @@ from django.db.models import FloatField, Max, Min
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
-from control.catalog.batch import BATCH_ARGUMENTS, BatchArgument
+from control.catalog import batch
+from control.catalog.batch import Beside, Measured
 from control.models import Device, Point, Replica, Version, VersionPeak
 from control.placement import cards, fit_card, learned, memory
 from control.placement.cards import DeviceKind
@@ -24,22 +25,13 @@ UNKNOWN = "not known yet: its files have not been on a node, or have no safetens
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The best minute of its launches, of the last 30 days; None where nothing was measured."""
-
-    tokens_per_second: float | None = None
-    calls_at_once: int | None = None
-    tpot_seconds: float | None = None
-
-
-@dataclass(frozen=True)
 class VersionFit:
     model: str
     version: str
     guidance: str
     rests_on: str
     card: tuple[Fit, ...]
-    batch: tuple[tuple[BatchArgument, object], ...]  # and the value that the version gives it
+    batch: tuple[Beside, ...]
     measured: Measured
     peaks: tuple[VersionPeak, ...]
     cold_start: ColdStartFacts | None
@@ -48,11 +40,19 @@ class VersionFit:
 def device_kinds() -> tuple[DeviceKind, ...]:
     """Of the fleet, the smallest of each name; then common cards."""
     rows = Device.objects.exclude(node__state=NodeState.REMOVED).filter(error="")
-    found: dict[tuple[str, str], list[int]] = {}
-    for name, kind, total in rows.values_list("name", "kind", "memory_total_bytes"):
-        found.setdefault((name, kind), []).append(total)
+    found: dict[tuple[str, str, bool], list[int]] = {}
+    hosts: dict[tuple[str, str, bool], int] = {}
+    for name, kind, total, card, host in rows.values_list(
+        "name", "kind", "memory_total_bytes", "parent_uuid", "node__host"
+    ):
+        of = (name, kind, bool(card))
+        found.setdefault(of, []).append(total)
+        hosts[of] = max(hosts.get(of, 0), host.get("memory_bytes", 0))
     return cards.kinds(
-        [DeviceKind(name, kind, min(of), len(of)) for (name, kind), of in sorted(found.items())]
+        [
+            DeviceKind(*of[:2], min(sizes), len(sizes), is_slice=of[2], host_bytes=hosts[of])
+            for of, sizes in sorted(found.items())
+        ]
     )
 
 
@@ -95,7 +95,7 @@ def _version(
         guidance=guidance,
         rests_on=_rests_on(facts, bool(row.peaks.all())),
         card=card,
-        batch=tuple((one, row.arguments.get(one.name)) for one in BATCH_ARGUMENTS),
+        batch=batch.beside(row.arguments, measured),
         measured=measured,
         peaks=tuple(row.peaks.all()),
         cold_start=cold,
@@ -119,9 +119,11 @@ def measured(version_ids: list[int]) -> dict[int, Measured]:
         values__generation_tokens_per_second__gt=0,
     )
     rows = points.values("subject").annotate(
-        tokens=Max(Cast(KT("values__generation_tokens_per_second"), FloatField())),
-        calls=Max(Cast(KT("values__running_max"), FloatField())),
-        tpot=Min(Cast(KT("values__tpot_seconds"), FloatField())),
+        tokens=Max(_figure("generation_tokens_per_second")),
+        calls=Max(_figure("running_max")),
+        tpot=Min(_figure("tpot_seconds")),
+        read=Max(_figure("prompt_tokens_per_second")),
+        ttft=Max(_figure("ttft_seconds")),
     )
     found: dict[int, Measured] = {}
     for row in rows:
@@ -129,5 +131,11 @@ def measured(version_ids: list[int]) -> dict[int, Measured]:
         best = found.get(version_id, Measured()).tokens_per_second or 0.0
         if row["tokens"] > best:
             calls = None if row["calls"] is None else int(row["calls"])
-            found[version_id] = Measured(row["tokens"], calls, row["tpot"])
+            found[version_id] = Measured(
+                row["tokens"], calls, row["tpot"], row["read"], row["ttft"]
+            )
     return found
+
+
+def _figure(name: str) -> Cast:
+    return Cast(KT(f"values__{name}"), FloatField())

@@ -49,11 +49,12 @@ class EngineWanted:
     version: str = ""
     url: str = ""
     served_name: str = ""
+    shared: bool = False  # an external one: others than Weir ask it too
 
     @property
-    def stored(self) -> dict[str, str]:
+    def stored(self) -> dict[str, str | bool]:
         parts = {"kind": self.kind, "version": self.version, "url": self.url}
-        parts["served_name"] = self.served_name
+        parts |= {"served_name": self.served_name, "shared": self.shared}
         return {name: value for name, value in parts.items() if value}
 
 
@@ -106,7 +107,7 @@ def _engine_problems(engine: EngineWanted, stub_allowed: bool) -> list[Problem]:
         case "vllm":
             known = ENGINE_VERSIONS["vllm"]
             if engine.version in known:
-                return _absent("engine", {"url": engine.url, "served_name": engine.served_name})
+                return _absent("engine", _of_external(engine))
             return [Problem("engine.version", unknown(engine.version, RELEASES))]
         case "external":
             return [
@@ -117,10 +118,14 @@ def _engine_problems(engine: EngineWanted, stub_allowed: bool) -> list[Problem]:
             ]
         case "stub":
             if stub_allowed:
-                return _absent("engine", {"url": engine.url, "served_name": engine.served_name})
+                return _absent("engine", _of_external(engine))
             what = "the stub engine has no model; set WEIR_ALLOW_STUB=1 to test with it"
             return [Problem("engine.kind", what)]
     return checks.one_of("engine.kind", engine.kind, KINDS)
+
+
+def _of_external(engine: EngineWanted) -> dict[str, object]:
+    return {"url": engine.url, "served_name": engine.served_name, "shared": engine.shared}
 
 
 def _absent(path: str, members: dict[str, object]) -> list[Problem]:

@@ -8,12 +8,15 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from control import checks
-from control.fleet import recycle, rules, scaling
+from control.fleet import recycle, rules, scaling, upkeep
 from control.fleet.placing import Placing, project_named, put
 from control.fleet.rules import DeploymentWanted
+from control.fleet.scaling import Scaling, scaling_of
+from control.fleet.sleeping import facts as sleeping
+from control.fleet.upkeep import Upkeep
 from control.models import Deployment, Override, Replica, SnapshotPart, Version
 from control.models.audit import record
-from control.placement.wanted import PlacementWanted
+from control.placement.wanted import PlacementWanted, placement
 from control.states import (
     DEPLOYMENT_MOVES,
     REPLICA_LIVE,
@@ -29,6 +32,9 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         version = _version(wanted)
         if version.is_external:
             checks.require(rules.external_problems(wanted))
+        placing = wanted.placement
+        on = (wanted.node, placing.pool, placing.devices)
+        checks.require(_sleep_problems(wanted.scaling, wanted.replicas_min, version, on))
         stored = Deployment.objects.select_for_update().filter(name=wanted.name).first()
         before = _facts(stored) if stored else None
         deployment = stored or Deployment(name=wanted.name)
@@ -57,7 +63,7 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
 def scale(
     name: str, replicas_min: int, replicas_max: int, *, by: str, reason: str, at: datetime
 ) -> Deployment:
-    """Other bounds for how many replicas are wanted."""
+    """Other bounds for how many replicas are wanted; schedules and sleep must fit them."""
     checks.require(rules.count_problems(replicas_min, replicas_max))
     with transaction.atomic():
         deployment = _deployment(name, DeploymentState.ACTIVE)
@@ -65,11 +71,26 @@ def scale(
             raise checks.refuse("replicas.max", "an external engine has one replica")
         before = _facts(deployment)
         _count(deployment, replicas_min, replicas_max)
+        checks.require(_scaling_problems(deployment, scaling_of(deployment.scaling)))
         if before != _facts(deployment):
             deployment.launch_after = deployment.retry_at = at
             deployment.save()
             change = (before, _facts(deployment))
             record("scale deployment", name, by=by, reason=reason, at=at, change=change)
+    return deployment
+
+
+def save_scaling(name: str, wanted: Scaling, *, by: str, reason: str, at: datetime) -> Deployment:
+    """Other words for how it grows and shrinks, whole; its bounds are scale()'s."""
+    with transaction.atomic():
+        deployment = _deployment(name, DeploymentState.ACTIVE)
+        checks.require(_scaling_problems(deployment, wanted))
+        before = _facts(deployment)
+        deployment.scaling = scaling.stored(wanted)
+        if before != _facts(deployment):
+            deployment.save(update_fields=["scaling"])
+            change = (before, _facts(deployment))
+            record("change scaling", name, by=by, reason=reason, at=at, change=change)
     return deployment
 
 
@@ -87,6 +108,26 @@ def place(name: str, placing: Placing, *, by: str, reason: str, at: datetime) ->
             deployment.save()
             change = (before, _facts(deployment))
             record("place deployment", name, by=by, reason=reason, at=at, change=change)
+    return deployment
+
+
+def save_upkeep(name: str, wanted: Upkeep, *, by: str, reason: str, at: datetime) -> Deployment:
+    """Another pin, other words for when replicas are launched anew and how short they may be."""
+    checks.require(upkeep.problems(wanted))
+    with transaction.atomic():
+        deployment = _deployment(name, DeploymentState.ACTIVE)
+        if deployment.version.is_external:
+            checks.require(upkeep.external_problems(wanted))
+        before = _facts(deployment)
+        deployment.node, deployment.recycle = wanted.node, recycle.stored(wanted.recycle)
+        deployment.allow_shorter_context = wanted.allow_shorter_context
+        checks.require(_scaling_problems(deployment, scaling_of(deployment.scaling)))
+        if before != _facts(deployment):
+            deployment.launch_after = deployment.retry_at = at
+            deployment.note = deployment.hindrance = ""
+            deployment.save()
+            change = (before, _facts(deployment))
+            record("change upkeep", name, by=by, reason=reason, at=at, change=change)
     return deployment
 
 
@@ -124,6 +165,26 @@ def archive_drained(*, by: str, reason: str, at: datetime) -> list[str]:
             archive_deployment(name, by=by, reason=reason, at=at)
             archived.append(name)
     return archived
+
+
+def _scaling_problems(deployment: Deployment, wanted: Scaling) -> list[checks.Problem]:
+    """With the bounds of the row, which may not be stored yet."""
+    placing = placement(deployment.placement)
+    on = (deployment.node, placing.pool, placing.devices)
+    return [
+        *scaling.problems("scaling", wanted, deployment.replicas_max),
+        *_sleep_problems(wanted, deployment.replicas_min, deployment.version, on),
+    ]
+
+
+def _sleep_problems(
+    wanted: Scaling, least: int, version: Version, on: tuple[str, str, tuple[str, ...]]
+) -> list[checks.Problem]:
+    """`on`: node, pool and devices that it is held to."""
+    if not wanted.sleep:
+        return []
+    kind = version.engine.get("kind", "")
+    return rules.sleep_problems(wanted, least, kind, sleeping.device_kinds(*on))
 
 
 def _count(deployment: Deployment, least: int, most: int, fresh: bool = False) -> None:

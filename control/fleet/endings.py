@@ -17,7 +17,8 @@ class Endings:
         self._kills: dict[int, int | None] = {}
 
     def alive(self, replica_id: int) -> None:
-        self._kills.setdefault(replica_id, host.oom_kills())
+        if replica_id not in self._kills:  # it reads a dozen files, and is asked each second
+            self._kills[replica_id] = host.oom_kills()
 
     def keep_only(self, replica_ids: set[int]) -> None:
         self._kills = {pk: count for pk, count in self._kills.items() if pk in replica_ids}

@@ -2,15 +2,18 @@
 
 from dataclasses import dataclass
 from functools import cache
+from time import monotonic
 
 import httpx
 
 from control.models import Replica
 from control.models.sealing import opened
 from control.telemetry.pages import Pages, Unanswered
-from control.telemetry.sample import Unread, read_page
+from control.telemetry.sample import PAGE_BYTES_MAX, Unread, read_page
 
 PROBE_SECONDS = 2.0
+PAGE_SECONDS = 5.0  # of a page that comes bit by bit
+SLEEP_SECONDS = 120.0  # weights are moved to the host's RAM, or back
 HEALTH_BYTES_MAX = 64 * 1024
 
 _pages = Pages(PROBE_SECONDS)
@@ -46,6 +49,7 @@ class Answer:
     reason: str = ""
     used: tuple[int, int] | None = None  # tokens in and out of a call, as the engine tells
     asked: tuple[int, int] = (0, 0)  # those that it may have used, if it does not
+    says_dead: bool = False  # the front answers, and says that nothing is behind it
 
 
 def address(replica: Replica) -> Address:
@@ -65,7 +69,8 @@ def health(at: Address) -> Answer:
         page = _pages.get(at.url.removeprefix("http://"), "/health", at.headers, HEALTH_BYTES_MAX)
     except Unanswered as error:
         return Answer(False, f"/health: {error}")
-    return Answer(page.status == 200, f"/health answers {page.status}")
+    told = f"/health answers {page.status}"
+    return Answer(page.status == 200, told, says_dead=page.status >= 500)
 
 
 def probe(at: Address) -> Answer:
@@ -150,8 +155,55 @@ def context_tokens(at: Address) -> int | None:
     return found if isinstance(found, int) and found > 0 else None
 
 
+def sleep(at: Address, level: int) -> Answer:
+    """Its word only: what it really gives back its cards tell."""
+    return _told(at, f"/sleep?level={level}&mode=abort", "to sleep")
+
+
+def wake_up(at: Address) -> Answer:
+    return _told(at, "/wake_up", "to wake up")
+
+
+def is_sleeping(at: Address) -> bool | None:
+    """None: it does not say."""
+    try:
+        answer = _client(at.url).get(f"{at.url}/is_sleeping", headers=at.headers)
+        found = answer.json()["is_sleeping"] if answer.status_code == 200 else None
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, bool) else None
+
+
+def _told(at: Address, path: str, what: str) -> Answer:
+    where = f"{at.url}{path}"
+    try:
+        answer = _client(where).post(where, headers=at.headers, timeout=SLEEP_SECONDS)
+    except httpx.HTTPError as error:
+        return Answer(False, f"asked {what}: {_words(error)}")
+    good = answer.status_code == 200
+    return Answer(good, f"asked {what}, it answers {answer.status_code} {answer.text[:300]}")
+
+
 def metrics(at: Address) -> str | Unread:
     return read_page(_pages, at.url, at.key)
+
+
+def metrics_of_any(at: Address) -> str | Unread:
+    """Of an engine that Weir did not launch: within limits of size and of time."""
+    where, body, until = f"{at.url}/metrics", bytearray(), monotonic() + PAGE_SECONDS
+    try:
+        with _client(where).stream("GET", where, headers=at.headers) as answer:
+            if answer.status_code != 200:
+                return Unread(f"/metrics answers {answer.status_code}")
+            for part in answer.iter_bytes():
+                body += part
+                if len(body) > PAGE_BYTES_MAX:
+                    return Unread(f"/metrics is larger than {PAGE_BYTES_MAX} bytes")
+                if monotonic() > until:
+                    return Unread(f"/metrics takes longer than {PAGE_SECONDS:g} s")
+    except httpx.HTTPError as error:
+        return Unread(f"/metrics: {_words(error)}")
+    return body.decode(errors="replace")
 
 
 def _serves(at: Address, answer: httpx.Response) -> Answer:

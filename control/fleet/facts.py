@@ -119,6 +119,8 @@ def standing(deployment: DeploymentFacts) -> Standing:
     """Ready, or the furthest that its replicas have come; the reason is theirs, else its own."""
     if deployment.state != DeploymentState.ACTIVE:
         return Standing(deployment.state, deployment.note or f"is {deployment.state}")
+    if not deployment.wanted and (slept := _asleep(deployment)):
+        return Standing("asleep", f"{slept.reason}; the next call wakes it")
     if deployment.ready >= deployment.wanted:
         return Standing("ready", f"{deployment.ready} of {deployment.wanted} replicas are ready")
     live = [replica for replica in deployment.replicas if not replica.is_final]
@@ -133,6 +135,11 @@ def standing(deployment: DeploymentFacts) -> Standing:
     if last and last.state == ReplicaState.FAILED:
         return Standing("failed", deployment.note or last.reason)
     return Standing("pending", deployment.note or "waits for the reconciler")
+
+
+def _asleep(deployment: DeploymentFacts) -> ReplicaFacts | None:
+    asleep = (it for it in deployment.replicas if it.state == ReplicaState.ASLEEP)
+    return next(asleep, None)
 
 
 def deployments(

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from control.fleet import ports, turns
+from control.fleet.scaling import scaling_of
 from control.models import Replica, Reservation, Version, VersionMeasure
 from control.models.sealing import seal, unseal
 from control.placement import actions as placement
@@ -51,7 +52,14 @@ def _measured(version: Version, weights: Path, at: datetime) -> VersionMeasure:
         "facts": facts.to_dict() if rows else None,
         "measured_at": at,
     }
-    return VersionMeasure.objects.update_or_create(version=version, defaults=stored)[0]
+    # Several nodes may measure in one moment: the last is as good as the first.
+    VersionMeasure.objects.bulk_create(
+        [VersionMeasure(version=version, **stored)],
+        update_conflicts=True,
+        unique_fields=["version"],
+        update_fields=list(stored),
+    )
+    return VersionMeasure.objects.get(version=version)
 
 
 def book_what_was_measured(replica: Replica, *, at: datetime) -> Placed | Unplaced | None:
@@ -122,6 +130,7 @@ def specification(replica: Replica, weights: str) -> EngineSpec:
         device_uuids=tuple(_bytes_by_device(held)) if kind == "gpu" else (),
         **_memory(replica, held),
         slots=replica.slots,
+        sleep=kind == "gpu" and bool(scaling_of(replica.deployment.scaling).sleep),
         arguments=_arguments(replica),
         unsafe=tuple(version.unsafe or ()),
     )

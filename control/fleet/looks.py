@@ -4,13 +4,14 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import assert_never
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from control.fleet import engine_http, launch, node_tasks, own_calls, starts, use
+from control.fleet import engine_http, launch, node_tasks, own_calls, returning, starts, use, waking
 from control.fleet.disk import files
 from control.fleet.endings import Endings
 from control.fleet.health import rules
@@ -41,7 +42,7 @@ from engines.kinds import KINDS
 from engines.spec import EngineLoad, EngineRecord, Phase
 
 CANARY_SECONDS = 30
-RETURN_SECONDS = 60  # for an engine that was thought lost to answer again
+QUICK_SECONDS = 0.1
 LOG_EVERY_SECONDS = 5
 LOG_LINES = 40
 LOG_CHARACTERS_MAX = 8000
@@ -68,6 +69,7 @@ class Engines:
         self._use = use.Use()
         self._endings = Endings()
         self._counts = counts.Counts()
+        self._quick: set[int] = set()  # engines that answer at once
 
     def keep_only(self, replica_ids: set[int]) -> None:
         """Forget launches that are over."""
@@ -76,6 +78,7 @@ class Engines:
         self._use.keep_only(replica_ids)
         self._endings.keep_only(replica_ids)
         self._counts.keep_only(replica_ids)
+        self._quick &= replica_ids
         for memory in (self._histories, self._records, self._logged_at, self._log_marks):
             for gone in set(memory) - replica_ids:
                 memory.pop(gone, None)
@@ -83,15 +86,25 @@ class Engines:
     def stop(self) -> None:
         self._warm_ups.stop()
 
+    def is_quick(self, replica: Replica) -> bool:
+        """It serves, and the last look at it took no time: nobody waits for the next one."""
+        return replica.state == ReplicaState.READY and replica.pk in self._quick
+
     def look(self, replica: Replica, at: datetime) -> None:
+        began = monotonic()
         signs = self._signs(replica, at)
+        quick = signs.answers and monotonic() - began < QUICK_SECONDS
+        (self._quick.add if quick else self._quick.discard)(replica.pk)
         history = rules.remember(self._histories.get(replica.pk, History()), signs, at)
         self._histories[replica.pk] = history
         state = ReplicaState(replica.state)
         verdict = rules.judge(state, signs, history, at, settings.WEIR_HANG_SECONDS)
         self._keep_log(replica, at, due=not isinstance(verdict, Stay))
         if history.grew_at == at:
-            Replica.objects.filter(pk=replica.pk, state=replica.state).update(progress_at=at)
+            # What it has taken of its host is not to come any more.
+            held = supervisor.host_memory_bytes(launch.folder_of(replica))
+            rows = Replica.objects.filter(pk=replica.pk, state=replica.state)
+            rows.update(progress_at=at, host_memory_bytes=held)
         try:
             self._carry_out(verdict, replica, signs, at)
         except IllegalMove as error:
@@ -100,6 +113,7 @@ class Engines:
             kind = KINDS[replica.version.engine["kind"]]
             said = kind.read_startup(supervisor.log_text(launch.folder_of(replica)))
             starts.at_ready(replica, said, at=at)
+            waking.at_ready(replica, at)
 
     def measure(self, replica: Replica, at: datetime) -> EngineLoad | None:
         """Read its load and share it with whoever watches; None if it does not answer."""
@@ -114,7 +128,8 @@ class Engines:
         if load is not None:
             self._counts.note(replica.pk, load, timezone.now())
         _note_cache(replica, load)
-        if load is not None and self._use.is_due(replica.pk, at):
+        awake = replica.state != ReplicaState.ASLEEP  # then its host holds its weights
+        if load is not None and awake and self._use.is_due(replica.pk, at):
             use.write(replica, load, supervisor.host_memory_bytes(launch.folder_of(replica)))
         return load
 
@@ -130,10 +145,12 @@ class Engines:
         self._endings.alive(replica.pk)
         starting = replica.state in REPLICA_BEFORE_READY
         kind = KINDS[replica.version.engine["kind"]]
+        health = engine_http.health(engine_http.address(replica))
         return Signs(
             alive=True,
             phase=kind.read_phase(supervisor.log_text(folder)) if starting else None,
-            answers=engine_http.health(engine_http.address(replica)).good,
+            answers=health.good,
+            says_dead=health.says_dead,
             load=None if starting else self.measure(replica, at),
             memory_bytes=supervisor.held_bytes(folder, self.device_bytes) if starting else None,
             context_tokens=replica.version.arguments.get("max_model_len") or 0,
@@ -157,7 +174,7 @@ class Engines:
                 to = ReplicaState.UNHEALTHY if unwell else ReplicaState.READY
                 _move(replica, to, reason, at)
             case Returned(well=well):
-                _returned(replica, at, well=well)
+                returning.returned(replica, at, well=well)
             case Died() | Hung() | NeverLaunched():
                 self._ended(verdict, replica, at)
             case _:
@@ -180,8 +197,7 @@ class Engines:
     def _canary(self, replica: Replica, at: datetime) -> None:
         begun_at = timezone.now()
         answer = engine_http.one_token(engine_http.address(replica), CANARY_SECONDS)
-        ended_at = timezone.now()
-        own_calls.write([OwnCall(replica.pk, Purpose.PROBE, answer, begun_at, ended_at)])
+        own_calls.write([OwnCall(replica.pk, Purpose.PROBE, answer, begun_at, timezone.now())])
         history = self._histories[replica.pk]
         self._histories[replica.pk] = rules.after_canary(history, answer.good, at)
 
@@ -263,13 +279,6 @@ def _note_cache(replica: Replica, load: EngineLoad | None) -> None:
         rows = Replica.objects.filter(pk=replica.pk, kv_tokens=None)
         if rows.update(kv_tokens=load.kv_cache_tokens):
             SnapshotPart.raise_version(Part.REPLICAS)
-
-
-def _returned(replica: Replica, at: datetime, *, well: bool) -> None:
-    if well:
-        _move(replica, ReplicaState.READY, "its node is back and it ran on", at)
-    elif (at - replica.state_at).total_seconds() > RETURN_SECONDS:
-        _move(replica, ReplicaState.DRAINING, "its node is back, but it does not answer", at)
 
 
 def _progress(replica: Replica, phase: Phase | None, at: datetime) -> None:

@@ -15,6 +15,7 @@ from control.fleet import devices, engine_http, launch, orders, ports
 from control.fleet.disk import files
 from control.fleet.draining import facts as draining_facts
 from control.fleet.draining import rules as draining_rules
+from control.fleet.sleeping import falling
 from control.models import IllegalMove, Replica, Reservation
 from control.placement import actions as placement
 from control.placement.world import Unplaced
@@ -89,6 +90,9 @@ def stop_replica(replica_id: int) -> None:
     replica, at = mine(replica_id), timezone.now()
     if replica is None or not _may_stop(replica, at):
         return
+    falls = replica.sleep_level and replica.state == ReplicaState.DRAINING
+    if falls and falling.fall_asleep(replica, load_of(replica), by=by(), at=at):
+        return
     hears = replica.ready_at is not None and replica.cause != "hung"
     grace = STOP_GRACE_SECONDS if hears else STARTING_STOP_GRACE_SECONDS
     try:
@@ -116,8 +120,10 @@ def _still_held(replica: Replica, stopped: supervisor.Stopped) -> str:
 
 def _ended(replica: Replica, at: datetime) -> None:
     with transaction.atomic():
+        kept = (replica.awake or {}).get("kept")
+        why = f"stopped instead of put to sleep, for {kept}" if kept else "its calls ended"
         if replica.state == ReplicaState.DRAINING and not replica.move(
-            ReplicaState.STOPPED, reason="its calls ended, its processes are gone", by=by(), at=at
+            ReplicaState.STOPPED, reason=f"{why}; its processes are gone", by=by(), at=at
         ):
             return
         placement.release(replica, at=at)

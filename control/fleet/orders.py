@@ -2,8 +2,9 @@
 
 import logging
 
-from celery import current_app
 from kombu.exceptions import OperationalError
+
+from control.celery import app
 
 PREPARE = "weir.prepare_replica"
 START = "weir.start_replica"
@@ -33,9 +34,7 @@ def queue_of(node: str) -> str:
 
 def _send(task: str, about: int | str, node: str) -> None:
     try:
-        current_app.send_task(
-            task, (about,), queue=queue_of(node), expires=EXPIRES_SECONDS, retry=False
-        )
+        app.send_task(task, (about,), queue=queue_of(node), expires=EXPIRES_SECONDS, retry=False)
     except OperationalError as error:
         # The node looks at its rows each second, so nothing is lost but a moment.
         log.warning("no hint %s of %s: %s", task, about, error)

@@ -1,12 +1,14 @@
 """What a deployment may be: a version, how many times, where."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from control import checks
 from control.checks import Bucket, Problem
-from control.fleet import recycle, scaling
+from control.fleet import scaling, upkeep
 from control.fleet.recycle import Recycle
 from control.fleet.scaling import Scaling
+from control.fleet.sleeping import rules as sleeping
 from control.placement import wanted as placing
 from control.placement.wanted import Objective, PlacementWanted
 from control.states import Priority
@@ -40,10 +42,9 @@ def deployment_problems(wanted: DeploymentWanted) -> list[Problem]:
         *checks.model_name("model", wanted.model),
         *checks.version_name("version", wanted.version),
         *count_problems(wanted.replicas_min, wanted.replicas_max),
-        *(checks.name("node", wanted.node) if wanted.node else []),
         *checks.bucket("bucket", wanted.bucket),
         *placing_problems(wanted),
-        *recycle.problems("recycle", wanted.recycle),
+        *upkeep.problems(wanted),
         *scaling.problems("scaling", wanted.scaling, wanted.replicas_max),
     ]
 
@@ -80,14 +81,20 @@ def external_problems(wanted: DeploymentWanted) -> list[Problem]:
     problems = []
     if wanted.replicas_max > 1:
         problems.append(Problem("replicas.max", "an external engine has one replica"))
-    if wanted.recycle:
-        what = "an external engine is not launched by Weir, so not anew either: leave it out"
-        problems.append(Problem("recycle", what))
-    if wanted.node:
-        problems.append(Problem("node", "an external engine is on no node: leave it out"))
+    problems += upkeep.external_problems(wanted)
     if wanted.placement != PlacementWanted():
         problems.append(Problem("placement", "an external engine is not placed: leave it out"))
     return problems
+
+
+def sleep_problems(
+    wanted: Scaling, replicas_min: int, engine_kind: str, device_kinds: Collection[str] = ()
+) -> list[Problem]:
+    """`device_kinds`: of where it may run; none while nobody knows."""
+    if not wanted.sleep:
+        return []
+    why = sleeping.unable(engine_kind, replicas_min, device_kinds)
+    return [Problem("scaling.sleep", why)] if why else []
 
 
 def count_wanted(now: int | None, least: int, most: int) -> int:

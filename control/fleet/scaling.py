@@ -15,6 +15,7 @@ NAMED_DAYS = {"weekdays": DAYS[:5], "weekends": DAYS[5:], "daily": DAYS}
 SCHEDULES_MAX = 16
 SECONDS_MAX = 7 * 24 * 3600
 QUEUE_MAX = 1000
+SLEEP_LEVEL = 1  # weights go to the host's RAM, the KV cache is dropped
 _TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
 
 
@@ -57,6 +58,7 @@ class Scaling:
     shrink_seconds: int = 1800  # of too little
     zero_seconds: int = 600  # without a call, before the last replica goes; if min is 0
     schedules: tuple[Schedule, ...] = field(default=())
+    sleep: int = 0  # level at which the last replica sleeps instead of being stopped; 0 is off
 
     def least(self, replicas_min: int, at: datetime) -> int:
         return max([replicas_min, *(s.replicas for s in self.schedules if s.holds(at))])
@@ -70,11 +72,21 @@ def problems(path: str, wanted: Scaling, replicas_max: int) -> list[Problem]:
         *checks.whole(f"{path}.shrink_seconds", wanted.shrink_seconds, 10, SECONDS_MAX),
         *checks.whole(f"{path}.zero_seconds", wanted.zero_seconds, 10, SECONDS_MAX),
     ]
+    found += sleep_problems(f"{path}.sleep", wanted.sleep)
     if len(wanted.schedules) > SCHEDULES_MAX:
         found.append(Problem(f"{path}.schedules", f"has more than {SCHEDULES_MAX} entries"))
     for number, schedule in enumerate(wanted.schedules[:SCHEDULES_MAX]):
         found += _schedule_problems(f"{path}.schedules[{number}]", schedule, replicas_max)
     return found
+
+
+def sleep_problems(path: str, level: object) -> list[Problem]:
+    if level in (0, SLEEP_LEVEL):
+        return []
+    if level == 2:
+        what = "level 2 throws weights away, and how an engine gets them back is not proven: use 1"
+        return [Problem(path, what)]
+    return [Problem(path, f"is {SLEEP_LEVEL} (weights in the host's RAM) or off, not {level!r}")]
 
 
 def stored(wanted: Scaling) -> dict:

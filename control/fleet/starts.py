@@ -133,11 +133,13 @@ def _note_said(replica: Replica, device: Device, said: Startup, at: datetime) ->
 
 
 def _peak(replica: Replica, device: Device, at: datetime) -> VersionPeak:
-    found, _ = VersionPeak.objects.get_or_create(
-        version_id=replica.version_id,
-        device_name=device.name,
-        defaults={"device_kind": device.kind, "measured_at": at},
-    )
+    """Engines of one version measure at once: who is second takes the row of the first."""
+    row = {"version_id": replica.version_id, "device_name": device.name}
+    known = VersionPeak.objects.filter(**row)
+    if (found := known.first()) is None:
+        made = VersionPeak(**row, device_kind=device.kind, measured_at=at)
+        VersionPeak.objects.bulk_create([made], ignore_conflicts=True)
+        found = known.get()
     return found
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from django.db import transaction
 from django.db.models import Q
 
 from control.models import Device, Replica, Reservation
@@ -13,6 +14,12 @@ TOLD_SECONDS = 60  # so often a wait is written down: it is no stall
 _UNPROFILED = Q(replica__state__in=(ReplicaState.STARTING, ReplicaState.LOADING)) | Q(
     replica__state=ReplicaState.WARMING, replica__progress_percent__lt=PROFILED_PERCENT
 )
+
+
+def is_awaited(replica: Replica, *, at: datetime) -> str:
+    """Whose memory profile is awaited before this engine sleeps or wakes beside it."""
+    with transaction.atomic():
+        return waits_for(replica, at=at)
 
 
 def waits_for(replica: Replica, *, at: datetime) -> str:

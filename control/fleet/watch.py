@@ -1,17 +1,17 @@
 """A node's eyes: each second its heartbeat, its devices, and a look at each of its launches."""
 
 import logging
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from datetime import datetime, timedelta
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from control.fleet import devices, launch, looks, node_tasks, starts
+from control.fleet import devices, launch, looks, node_tasks, ram, starts, waking
 from control.fleet import node as nodes
+from control.fleet.crew import Crew
 from control.fleet.disk import work
 from control.fleet.launches import Launches
 from control.fleet.nodes import notices
@@ -24,8 +24,6 @@ from engines import gpu, orphans, ours, supervisor
 from engines.spec import EngineRecord, GpuReading
 
 BEAT_SECONDS = 1.0
-LOOKS_AT_ONCE = 7  # one of them waits for the others
-LOOK_SECONDS_MAX = 8.0
 SHARE_SECONDS_MAX = 0.5
 ORPHANS_EVERY_BEATS = 30
 PEAKS_EVERY_BEATS = 15
@@ -46,17 +44,15 @@ class Watch:
         self.node = node
         self._publisher = Publisher()
         self._devices = devices.Recorder(node)
+        self._ram = ram.Teller(node)
         self._readings: list[GpuReading] = []
         self._engines = looks.Engines(self._publisher, self._look_soon)
         self._use = usage_time.UseMeter()
         self._members = Members()
         self._launches = Launches(node)
         self._peaks = starts.Peaks()
-        self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="look")
-        self._busy: set[str] = set()
-        self._pending: set[Future] = set()
-        self._lock = Lock()
         self._outage = Outage(log, "the node cannot reach the database")
+        self._crew = Crew(self._outage)
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="watch", daemon=True)
         self._beats = 0
@@ -71,11 +67,7 @@ class Watch:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
         self._engines.stop()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        # A look that is cut by the end of the interpreter would only say so in the log.
-        with self._lock:
-            pending = set(self._pending)
-        wait(pending, timeout=LOOK_SECONDS_MAX)
+        self._crew.stop()
         try:
             self._use.flush(timezone.now(), now=True)
         except DatabaseError as error:
@@ -98,28 +90,34 @@ class Watch:
         """Turns run beside each other: a hanging driver or engine delays only its own."""
         if not nodes.heartbeat(self.node):
             log.error("node %s was removed or claimed by another: restart it", self.node)
-        turns = [self._turn("devices", self.read_devices)]
+        turns = [self._crew.turn("devices", self.read_devices)]
         self._now_and_then(at)
         self._beats += 1
         launches = self._launches.rows(at)
         self._keep_only({replica.pk for replica in launches})
+        quick = []
         if launches or self._holds or self._beats % FREE_EVERY_BEATS == 0:
-            self._turn("device time", self.count_use)
+            quick.append(("device time", self.count_use))
         for replica in launches:
-            turns.append(self._turn(f"replica {replica.pk}", self._look_at, replica))
-        self._turn("samples", self._share, [turn for turn in turns if turn])
+            task = f"replica {replica.pk}", self._look_at, replica
+            if self._engines.is_quick(replica):
+                quick.append(task)
+            else:
+                turns.append(self._crew.turn(*task))
+        turns += self._crew.in_a_row("a row", quick)
+        self._crew.turn("samples", self._share, [turn for turn in turns if turn])
 
     def _now_and_then(self, at: datetime) -> None:
         if settings.WEIR_LEAVING_NOTICE and self._beats % NOTICE_EVERY_BEATS == 0:
-            self._turn("notice", self.hear_notice)
+            self._crew.turn("notice", self.hear_notice)
         if self._beats % ORPHANS_EVERY_BEATS == 0:
-            self._turn("leftovers", self.clear_leftovers)
+            self._crew.turn("leftovers", self.clear_leftovers)
         if self._beats % PEAKS_EVERY_BEATS == 0:
-            self._turn("peaks", self.note_peaks)
+            self._crew.turn("peaks", self.note_peaks)
         if self._fetches or self._beats % FILES_EVERY_BEATS == 0:
-            self._turn("files", self.look_at_files)
+            self._crew.turn("files", self.look_at_files)
         if self._beats % DISK_EVERY_BEATS == 0:
-            self._turn("disk", work.tell, self.node, at)
+            self._crew.turn("disk", work.tell, self.node, at)
 
     def launches(self) -> list[int]:
         """All that may have a process or a booking here."""
@@ -137,7 +135,7 @@ class Watch:
     def _look_soon(self, replica_id: int) -> None:
         """Something has ended that a look waits for; the next beat looks anyway."""
         if self._thread.is_alive():
-            self._turn(f"replica {replica_id}", self.look, replica_id)
+            self._crew.turn(f"replica {replica_id}", self.look, replica_id)
 
     def look(self, replica_id: int) -> None:
         if replica := node_tasks.mine(replica_id):
@@ -151,6 +149,8 @@ class Watch:
             node_tasks.stop_replica(replica.pk)
         elif replica.state in REPLICA_FINAL:
             node_tasks.stop_replica(replica.pk)
+        elif replica.state == ReplicaState.WAKING:
+            waking.wake(replica, timezone.now())
         else:
             self._engines.look(replica, timezone.now())
 
@@ -159,6 +159,8 @@ class Watch:
         self._engines.device_bytes = devices.bytes_by_process(readings)
         at = timezone.now()
         self._devices.record(readings, self._our_pids(readings, at), at)
+        if any(reading.kind == "gpu" for reading in readings):
+            self._ram.tell(at)
         self._publisher.later(devices.samples(self.node, readings, at))
 
     def look_at_files(self) -> None:
@@ -214,34 +216,6 @@ class Watch:
         if any(reading.kind == "cpu" for reading in readings):
             return set().union(*self._members.of(records, at).values())
         return ours.among(records, {pid for one in readings for pid, _ in one.processes})
-
-    def _turn(self, name: str, function: Callable, *arguments: object) -> Future | None:
-        """None: the one before is not over yet."""
-        with self._lock:
-            if name in self._busy or self._stopping.is_set():
-                return None
-            self._busy.add(name)
-            done = self._pool.submit(self._work, function, *arguments)
-            self._pending.add(done)
-        done.add_done_callback(lambda future: self._over(name, future))
-        return done
-
-    def _work(self, function: Callable, *arguments: object) -> None:
-        try:
-            function(*arguments)
-        finally:
-            connection.close()
-
-    def _over(self, name: str, future: Future) -> None:
-        with self._lock:
-            self._busy.discard(name)
-            self._pending.discard(future)
-        if future.cancelled() or not (error := future.exception()):
-            return
-        if isinstance(error, DATABASE_AWAY):
-            self._outage.goes_on(error)
-        else:
-            log.error("a look at %s failed: %s", name, error, exc_info=error)
 
 
 class Members:

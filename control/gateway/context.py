@@ -1,6 +1,6 @@
 """A scope's own ceiling on context: what surely exceeds it is refused, engines judge the rest."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from control.gateway import errors
 from control.gateway.wire import Ask
@@ -20,6 +20,14 @@ _BESIDE = {"rerank": "query", "score": "text_1"}  # what is read together with i
 _BYTES_PER_TOKEN_MOST = 8  # of a whole text; no language or code of note packs more into a token
 
 
+class TooLong(NamedTuple):
+    """A prompt of so many tokens at least, an answer of so many at most, and their ceiling."""
+
+    prompt_tokens: int
+    answer_tokens: int
+    tokens_max: int
+
+
 def judge(ask: Ask, tokens_max: int | None) -> None:
     """Raises if the prompt, with the answer that was asked for, cannot fit."""
     if tokens_max is None or ask.endpoint == "tokenize":
@@ -35,6 +43,7 @@ def judge(ask: Ask, tokens_max: int | None) -> None:
         f"The maximum context length here is {tokens_max} tokens, prompt and answer together."
         f" Your prompt has at least {prompt}{asked}. Shorten the prompt, or ask for less.",
         param=prompt_member(ask),
+        why=TooLong(prompt, answer, tokens_max),
     )
 
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from control.gateway.metrics import Bounds, Buckets, Tally, buckets_of, name_of
+from control.gateway.streams.chunks import Usage
 from control.states import Outcome
 
 _NAMES_MAX = 4096
@@ -34,6 +35,18 @@ class Counted:
                 self._names.clear()
             found = self._names[route, tenant, priority] = self._made(route, tenant, priority)
         return found
+
+    def ended(self, names: Names, outcome: Outcome, attempts: int, usage: Usage) -> None:
+        counters = self.tally.counters
+        get, calls = counters.get, names.calls[outcome]
+        counters[calls] = get(calls, 0) + 1
+        counters[names.attempts] = get(names.attempts, 0) + attempts
+        counters[names.input] = get(names.input, 0) + usage.input - usage.cached
+        counters[names.output] = get(names.output, 0) + usage.output - usage.reasoning
+        if usage.cached:
+            self.tally.raise_(names.cached, usage.cached)
+        if usage.reasoning:
+            self.tally.raise_(names.reasoning, usage.reasoning)
 
     def _made(self, route: str, tenant: str, priority: str) -> Names:
         route = self._bounds.value("route", route)

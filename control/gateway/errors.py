@@ -17,12 +17,18 @@ class Refusal(Exception):
     retry: ClassVar[bool | None] = None  # x-should-retry; None leaves it to the status
 
     def __init__(
-        self, message: str, *, param: str | None = None, wait_seconds: float | None = None
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        wait_seconds: float | None = None,
+        why: object | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
         self.wait_seconds = wait_seconds
+        self.why = why  # the decision with its figures, for operators alone
 
 
 class InternalError(Refusal):
@@ -272,11 +278,6 @@ def wait_milliseconds(wait_seconds: float) -> int:
 def error_event(refusal: Refusal) -> bytes:
     """What a stream that has begun ends with; never followed by a forged [DONE]."""
     return b"data: " + body_of(refusal) + b"\n\n"
-
-
-def unserved(endpoint: str) -> Refusal:
-    """Engines know only the endpoints of their model's kind."""
-    return InvalidValue(f"This model does not serve '{endpoint}'.", param="model")
 
 
 # How an engine says that its core is gone, or that it takes no work any more.

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from control.metering.spool import Close
+from control.metering.records import Close
 from control.states import Outcome
 
 log = logging.getLogger(__name__)

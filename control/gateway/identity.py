@@ -2,6 +2,7 @@
 
 import functools
 import ipaddress
+from typing import NamedTuple
 
 from control.gateway import errors
 from control.gateway.http1.request import Request
@@ -11,6 +12,19 @@ from control.routes.snapshot import Identities, Identity
 _KEY_BYTES_MAX = 512
 _FORWARDED_MAX = 32  # hops that are looked at
 Networks = tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
+
+
+class KeyRefused(NamedTuple):
+    """For operators: callers are not told whether a key is unknown or only expired."""
+
+    why: str
+    key_id: int | None = None
+    address: str = ""  # where that is why
+
+
+class EndpointRefused(NamedTuple):
+    endpoint: str
+    allowed: tuple[str, ...]
 
 
 def identify(request: Request, identities: Identities, at_seconds: float) -> Identity:
@@ -26,9 +40,13 @@ def identify(request: Request, identities: Identities, at_seconds: float) -> Ide
     identity = identities.keys.get(digest)
     expired = identity and identity.expires_at is not None and identity.expires_at <= at_seconds
     if identity is None or expired:
-        raise errors.UnknownKey("The API key is not valid: unknown, revoked or expired.")
+        why = KeyRefused("unknown or revoked")
+        if expired:
+            why = KeyRefused("expired", identity.key_id)
+        raise errors.UnknownKey("The API key is not valid: unknown, revoked or expired.", why=why)
     if identity.networks and not is_within(request.address, identity.networks):
-        raise errors.AddressNotAllowed("The API key may not be used from this address.")
+        why = KeyRefused("not from this address", identity.key_id, request.address)
+        raise errors.AddressNotAllowed("The API key may not be used from this address.", why=why)
     return identity
 
 
@@ -53,7 +71,8 @@ def judge_endpoint(identity: Identity, endpoint: str) -> None:
     if endpoint.removesuffix(".count_tokens") not in identity.endpoints:
         raise errors.PermissionDenied(
             f"The API key may not call '{endpoint}'. It may call:"
-            f" {', '.join(identity.endpoints) or 'nothing'}."
+            f" {', '.join(identity.endpoints) or 'nothing'}.",
+            why=EndpointRefused(endpoint, tuple(identity.endpoints)),
         )
 
 

@@ -9,6 +9,7 @@ KIB, MIB = 1024, 1024 * 1024
 class Limits:
     header_bytes: int = 64 * KIB
     body_bytes: int = 20 * MIB  # as sent
+    bodies_bytes: int = 1024 * MIB  # of all requests that one process reads or answers
     decoded_bytes: int = 32 * MIB  # after gzip or deflate
     depth: int = 64  # of nested JSON
     header_seconds: float = 10
@@ -87,7 +88,7 @@ class Limits:
     prefix_blocks: int = 2  # of 512 bytes: what a prompt is known by where routes go by prefix
 
     snapshot_age_seconds_max: float = 24 * 3600
-    first_snapshot_seconds: float = 1  # before a worker listens without one
+    first_snapshot_seconds: float = 20  # before a worker listens without one; calls wait so long
     identities_stale_seconds: float = 0.3
     drain_seconds: float = 30
     orphan_seconds: float = 120  # that a worker serves without a parent; then it drains
@@ -99,5 +100,6 @@ class Limits:
 
     slow_first_token_seconds: float = 5  # calls slower than these leave a trace
     slow_call_seconds: float = 60
-    refused_traces_per_second: int = 5  # of one process
+    refused_traces_per_second: int = 5  # of one process: of calls, and of what became none
+    stranger_traces_per_minute: int = 6  # of one process, without a valid key
     failed_logs_per_second: int = 10  # of one process; the others are counted

@@ -1,7 +1,7 @@
 """Media in content parts: what a part may hold, and from which hosts an engine may fetch."""
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from control.gateway import checks, errors
 
@@ -18,6 +18,13 @@ _DATA = re.compile(
     r"data:[a-zA-Z0-9.+-]{1,64}/[a-zA-Z0-9.+-]{1,64}(?:;[\w=.+-]{1,64}){0,4};base64,"
 )
 _SHOWN = 32  # characters of a URL that a message repeats
+
+
+class HostNotAllowed(NamedTuple):
+    """What its route allows is told beside it."""
+
+    host: str
+    allowed: tuple[str, ...]
 
 
 def note(url: Any, param: str, links: list[Link]) -> None:
@@ -48,6 +55,7 @@ def judge(links: tuple[Link, ...], hosts: tuple[str, ...]) -> None:
                 f"'{param}' names the host '{host[:64]}', which is not allowed for this model."
                 " Send the media itself as a data: URL.",
                 param=param,
+                why=HostNotAllowed(host[:64], hosts),
             )
 
 

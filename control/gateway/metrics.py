@@ -96,11 +96,6 @@ class Tally(msgspec.Struct):
         """As `add`, where the name was made before."""
         self.counters[name] = self.counters.get(name, 0) + amount
 
-    def raise_each(self, amounts: Iterable[tuple[str, float]]) -> None:
-        counters = self.counters
-        for name, amount in amounts:
-            counters[name] = counters.get(name, 0) + amount
-
     def observe(self, family: str, seconds: float, **labels: str) -> None:
         self.put(buckets_of(family, tuple(labels.items())), seconds)
 

@@ -5,7 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from control.metering.spool import Record, SpoolClosed, line_of
+from control.metering.records import Record, line_of
+from control.metering.spool import SpoolClosed
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +31,12 @@ class Outbox:
 
     def add(self, record: Record, on_written: OnWritten | None = None) -> None:
         """`on_written` is told whether the record is in the spool: then and only then send."""
+        self.add_line(line_of(record), on_written)
+
+    def add_line(self, line: bytes, on_written: OnWritten | None = None) -> None:
         if not self._lines:
             asyncio.get_running_loop().call_soon(self.flush)
-        self._lines.append(line_of(record))
+        self._lines.append(line)
         self._told.append(on_written)
 
     def flush(self) -> None:
@@ -43,7 +47,10 @@ class Outbox:
         written = self._write(lines)
         for number, on_written in enumerate(told):
             if on_written:
-                self._tell(on_written, number < written)
+                try:
+                    on_written(number < written)
+                except Exception:
+                    log.exception("a call could not go on once it was written down")
 
     def _write(self, lines: list[bytes]) -> int:
         try:
@@ -54,9 +61,3 @@ class Outbox:
         if written < len(lines):
             log.error("%d records are not in the spool", len(lines) - written)
         return written
-
-    def _tell(self, on_written: OnWritten, written: bool) -> None:
-        try:
-            on_written(written)
-        except Exception:
-            log.exception("a call could not go on once it was written down")

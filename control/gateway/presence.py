@@ -1,4 +1,5 @@
-"""What a process tells: by which replicas it serves, and what runs on those that drain."""
+"""What a process tells: by which replicas it serves, what runs on those that drain, and which
+prompts it refuses since engines died of them."""
 
 import contextlib
 import json
@@ -8,16 +9,18 @@ from typing import NamedTuple
 import psycopg
 
 from control.gateway.routing.replicas import LiveReplicas
+from control.gateway.routing.strikes import Condemned, Strikes
 
 _HOUR = "1 hour"  # a row that old is of a process that is gone
 _TELL = """
-INSERT INTO control_gatewayprocess (owner, replicas_version, calls, seen_at)
-VALUES (%s, %s, %s, clock_timestamp())
+INSERT INTO control_gatewayprocess (owner, replicas_version, calls, refused, seen_at)
+VALUES (%s, %s, %s, %s, clock_timestamp())
 ON CONFLICT (owner) DO UPDATE SET replicas_version = EXCLUDED.replicas_version,
-calls = EXCLUDED.calls, seen_at = EXCLUDED.seen_at
+calls = EXCLUDED.calls, refused = EXCLUDED.refused, seen_at = EXCLUDED.seen_at
 """
 _FORGET = "DELETE FROM control_gatewayprocess WHERE seen_at < clock_timestamp() - %s::interval"
 _LEAVE = "DELETE FROM control_gatewayprocess WHERE owner = %s"
+_PROMPTS_MAX = 20  # that are told of: who has more of them knows already
 _SWAP_SECONDS = 0.5  # what the loop may take for a swap that the same look tells of
 
 # A gateway serves on while the schema is older than it is: then nobody waits for what it says.
@@ -35,6 +38,7 @@ class Presence:
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self._serving: Serving | None = None
+        self._refused: list[Condemned] = []
         self._swapped = threading.Event()
 
     # --- the loop ---
@@ -44,8 +48,9 @@ class Presence:
         self._serving = Serving(version, calls)
         self._swapped.set()
 
-    def keep(self, replicas: LiveReplicas) -> None:
-        """Once a second: what drains has fewer calls by now."""
+    def keep(self, replicas: LiveReplicas, strikes: Strikes) -> None:
+        """Once a second: what drains has fewer calls by now, and a prompt may be refused."""
+        self._refused = strikes.told(_PROMPTS_MAX)
         if self._serving and (self._serving.calls or replicas.draining):
             self.serve(self._serving.replicas_version, replicas)
 
@@ -61,8 +66,10 @@ class Presence:
     def tell(self, database: psycopg.Connection) -> None:
         if serving := self._serving:
             calls = json.dumps(serving.calls)
+            prompts = [one._asdict() for one in self._refused]
+            told = [self._owner, serving.replicas_version, calls, json.dumps(prompts or None)]
             with _OLDER_SCHEMA:
-                database.execute(_TELL, [self._owner, serving.replicas_version, calls])
+                database.execute(_TELL, told)
 
     def leave(self, database: psycopg.Connection) -> None:
         with _OLDER_SCHEMA:

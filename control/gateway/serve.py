@@ -2,30 +2,38 @@
 
 import functools
 import logging
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import msgspec
 
-from control.gateway import context, encoding, errors, listing, media, ordinary, wire
+from control.gateway import encoding, errors, holds, listing, ordinary, wire
 from control.gateway.admission import rules
-from control.gateway.admission.rules import Hold
 from control.gateway.calls.call import Call
 from control.gateway.calls.moderated import ModeratedCall
 from control.gateway.dialects.refusals import worded
 from control.gateway.endpoints import INFERENCE, MODELS, OPEN, RELAYED, allowed_methods
 from control.gateway.errors import Headers, Refusal
-from control.gateway.footing import Footing, buyer_of, footing_of
+from control.gateway.express.gate import Gate, is_plain, is_retry
+from control.gateway.footing import Footing, footing_of
 from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection
 from control.gateway.identity import client_of, identify, judge_endpoint
 from control.gateway.ids import call_id
+from control.gateway.readiness import readiness
 from control.gateway.routing.picks import route_for
 from control.gateway.shared import Shared
-from control.gateway.terms import Terms, terms_of
+from control.gateway.terms import terms_of
+from control.gateway.turned_away import turn_away
 from control.gateway.world import REMEMBERED, World
 from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes
 
 log = logging.getLogger(__name__)
+
+
+class NoRoute(NamedTuple):
+    name: str
+    why: str
 
 
 class Gateway:
@@ -33,11 +41,13 @@ class Gateway:
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
+        self.now = shared.clock.now
         self.draining = False
         self._world: World | None = None
         self._confirmed_at: float | None = None  # when what we know was last known to be current
         self._good_until = 0.0
         self._replicas_known = False
+        self._gate = Gate(shared, self._lasting_footing)
 
     # --- what it knows ---
 
@@ -52,6 +62,7 @@ class Gateway:
         self.shared.replicas.guard(routes.deployments.values(), self.shared.clock.wall())
         self.shared.judges.know(routes)
         self.shared.money.know(identities.scopes.values())
+        self._gate.forget()
         terms = functools.partial(terms_of, identities, routes, checks)
         self._world = World(
             identities, routes, functools.lru_cache(REMEMBERED)(terms), {}, object()
@@ -75,19 +86,20 @@ class Gateway:
 
     # --- what a connection asks of it ---
 
-    def now(self) -> float:
-        return self.shared.clock.now()
-
     def worded(self, request: Request, refusal: Refusal) -> tuple[int, bytes, Headers]:
         return worded(request.path, refusal, request.id)
 
     def new_id(self) -> str:
         return call_id(self.shared.clock.wall())
 
+    def turn_away(self, request: Request, refusal: Refusal) -> None:
+        turn_away(self.shared, request, refusal)
+
     def judge_head(self, request: Request) -> None:
         """Before the body is read: nobody uploads megabytes to learn that a key is wrong."""
         cleared = request.head.cleared
-        if cleared and self._is_current() and cleared[0] is self._world.stamp:
+        # Only of a request that came whole, hence just now.
+        if cleared and request.received_at < self._good_until and cleared[0] is self._world.stamp:
             _, request.identity, request.address = cleared
         else:
             self._judge_new_head(request)
@@ -103,16 +115,13 @@ class Gateway:
             )
         if request.path in OPEN or request.method == "OPTIONS":
             return
-        try:
-            world = self._known()
-            request.identity = self._identify(request, world)
-            endpoint = INFERENCE.get(request.path) or RELAYED.get(request.path, "models")
-            judge_endpoint(request.identity, endpoint)
-            if request.method == "POST":
-                encoding.judge_head(request)
-        except Refusal as refusal:
-            self._count_refused(request, refusal)
-            raise
+        world = self._known()
+        request.identity = self._identify(request, world)
+        endpoint = INFERENCE.get(request.path) or RELAYED.get(request.path, "models")
+        judge_endpoint(request.identity, endpoint)
+        if request.method == "POST":
+            encoding.judge_head(request)
+            request.head.is_plain = is_plain(request.headers)
         if request.identity.expires_at is None:
             # By the same words from the same client, until something else is known of keys.
             request.head.cleared = world.stamp, request.identity, request.address
@@ -134,9 +143,13 @@ class Gateway:
 
     def serve(self, request: Request, connection: Connection) -> None:
         try:
-            self._serve(request, connection)
+            endpoint = INFERENCE.get(request.path)
+            if endpoint and request.method == "POST":
+                self._begin_call(endpoint, request, connection)
+            else:
+                self._answer(request, connection)
         except Refusal as refusal:
-            self._count_refused(request, refusal)
+            self.turn_away(request, refusal)
             connection.refuse(refusal)
         except Exception:
             log.exception("request %s failed in the gateway", request.id)
@@ -144,11 +157,12 @@ class Gateway:
             if connection.call:
                 connection.call.refuse(refusal)  # so that what it holds is given back
             elif connection.state == "busy":
+                self.turn_away(request, refusal)
                 connection.refuse(refusal)
 
     # --- the path ---
 
-    def _serve(self, request: Request, connection: Connection) -> None:
+    def _answer(self, request: Request, connection: Connection) -> None:
         path = request.path
         if request.method == "OPTIONS":
             allow = ", ".join(allowed_methods(path)).encode()
@@ -159,67 +173,61 @@ class Gateway:
             self._ready(connection)
         elif path.startswith(MODELS):
             connection.respond(200, self._models(path, request.identity))
-        elif path in INFERENCE:
-            self._begin_call(INFERENCE[path], request, connection)
         else:
             self.shared.web.relay(request, request.identity, connection)
 
     def _begin_call(self, endpoint: str, request: Request, connection: Connection) -> None:
-        shared = self.shared
-        if not shared.spool.has_room:
-            raise self._backlog_full()
-        ask = self._read(endpoint, request)
-        footing = self._footing(ask, request)
-        route, terms = footing.route, footing.terms
-        ask.salt = footing.salt
-        if ask.links:
-            media.judge(ask.links, route.media_hosts)
-        if shared.deaths.condemned:
-            shared.deaths.judge(ask)
-        context.judge(ask, terms.context_tokens)
-        max_tokens = wire.output_tokens(ask, terms.room)
-        hold = self._hold(ask, route, terms, max_tokens)
-        if terms.personal:
-            hold = shared.personal.narrowed(hold, terms.personal, request, ask)
-        if terms.spending:
-            buyer = buyer_of(request.identity, route, ask.service_tier)
-            hold, max_tokens = shared.money.staked(hold, terms.spending, buyer, ask, max_tokens)
-        if request.headers.get(b"x-stainless-retry-count", b"0") != b"0":
-            shared.tally.add("retries_total")
-        begin = ModeratedCall if route.moderation else Call
-        connection.call = call = begin(shared, connection, ask, footing, hold)
-        call.start(max_tokens)
-
-    def _read(self, endpoint: str, request: Request) -> wire.Ask:
         limits = self.shared.limits
-        body = encoding.body_of(request, limits.decoded_bytes)
-        if endpoint == ordinary.ENDPOINT and (ask := ordinary.read(body, depth_max=limits.depth)):
-            return ask
-        more = functools.partial(self._members_of, request.identity)
-        return wire.parse(endpoint, body, depth_max=limits.depth, more=more)
+        if not request.head.is_plain and is_retry(request.headers):
+            self.shared.tally.add("retries_total")  # refused or not: all of them are a storm's
+        if not self.shared.spool.has_room:
+            raise self._backlog_full()
+        body, chat = request.body, None
+        if not request.head.is_plain:
+            body = encoding.body_of(request, limits.decoded_bytes)
+        if endpoint == ordinary.ENDPOINT:
+            chat = ordinary.judged(body, depth_max=limits.depth)
+        if chat is None:
+            more = functools.partial(self._members_of, request.identity)
+            ask = wire.parse(endpoint, body, depth_max=limits.depth, more=more)
+        elif self._gate.begin(chat, request, connection):
+            return
+        else:
+            ask = ordinary.ask_of(chat, body)
+        self._admit(ask, request, connection)
+
+    def _admit(self, ask: wire.Ask, request: Request, connection: Connection) -> None:
+        shared, footing = self.shared, self._footing(ask, request)
+        ask.salt = footing.salt
+        begin = ModeratedCall if footing.route.moderation else Call
+        try:
+            hold, max_tokens = holds.judged(shared, ask, footing, request)
+            connection.call = call = begin(shared, connection, ask, footing, hold)
+        except Refusal as refusal:
+            turn_away(shared, request, refusal, footing.route)
+            return connection.refuse(refusal)
+        return call.start(max_tokens)
 
     def _footing(self, ask: wire.Ask, request: Request) -> Footing:
-        world, identity = self._known(), request.identity
-        if footing := world.footings.get((identity.key_id, ask.model)):
+        identity = request.identity
+        if footing := self._lasting_footing(ask.model, identity):
             return footing
-        route, ruled = self._route(ask.model, identity), None
-        if route.rules:
-            route = route_for(request, route, ask, self.shared.clock.wall())
-            ruled = route.targets
-        terms = world.terms(identity.scopes, route.name, ruled)
-        footing = footing_of(identity, route, terms, self.shared.limits)
-        if ruled is None:
-            world.remember(identity.key_id, ask.model, footing)
-        return footing
+        route = route_for(request, self._route(ask.model, identity), ask, self.shared.clock.wall())
+        terms = self._known().terms(identity.scopes, route.name, route.targets)
+        return footing_of(identity, route, terms, self.shared.limits)
 
-    def _hold(self, ask: wire.Ask, route: RouteInfo, terms: Terms, max_tokens: int | None) -> Hold:
-        """What it sets aside; raises if that is too much for engines that lately had too little."""
-        expected = route.output_tokens_default or self.shared.limits.output_tokens_expected
-        output = rules.expected_output(ask.choices, max_tokens, expected)
-        estimate, guards = ask.input_estimate, self.shared.replicas.guards
-        if guards.deployments:
-            guards.judge(route, estimate + output, self.shared.clock.wall())
-        return Hold(terms.checks, estimate, output)
+    def _lasting_footing(self, name: str, identity: Identity) -> Footing | None:
+        """None of a route with rules, on which each call has its own."""
+        world = self._known()
+        if footing := world.footings.get((identity.key_id, name)):
+            return footing
+        route = self._route(name, identity)
+        if route.rules:
+            return None
+        terms = world.terms(identity.scopes, route.name, None)
+        footing = footing_of(identity, route, terms, self.shared.limits)
+        world.remember(identity.key_id, name, footing)
+        return footing
 
     def _members_of(self, identity: Identity, name: str) -> tuple[str, ...]:
         """None of a route that this key may not call: that it exists is not for it to learn."""
@@ -233,6 +241,7 @@ class Gateway:
             raise errors.ModelNotFound(
                 f"The model '{name[:96]}' does not exist or you do not have access to it.",
                 param="model",
+                why=NoRoute(name[:96], "this key may not call it" if route else "unknown"),
             )
         return route
 
@@ -243,23 +252,10 @@ class Gateway:
         return listing.all_of(self._known().routes.routes, identity)
 
     def _ready(self, connection: Connection) -> None:
-        """Green when a route can be served; no names, since nobody has shown a key."""
-        age, shared = self.snapshot_age_seconds(), self.shared
         routes = self._world.routes.routes.values() if self._world else ()
-        ready = sum(shared.replicas.can_serve(route) for route in routes)
-        too_old = age is None or age > shared.limits.snapshot_age_seconds_max
-        good = ready > 0 and not too_old and not self.draining and shared.spool.has_room
-        body = {
-            "ready": good,
-            "draining": self.draining,
-            "routes": len(routes),
-            "routes_ready": ready,
-            "snapshot_age_seconds": age,
-            "spool": "open" if shared.spool.has_room else "full",
-            "counters": "shared" if shared.counters.shared else "local",
-            "budgets": "away" if shared.money.is_away else "known",
-        }
-        connection.respond(200 if good else 503, msgspec.json.encode(body))
+        age = self.snapshot_age_seconds()
+        told = readiness(self.shared, routes, age, draining=self.draining)
+        connection.respond(200 if told["ready"] else 503, msgspec.json.encode(told))
 
     # --- inside ---
 
@@ -268,11 +264,8 @@ class Gateway:
         text = "Usage cannot be recorded until the database is back. Please try again later."
         return errors.UsageBacklog(text, wait_seconds=wait)
 
-    def _is_current(self) -> bool:
-        return self.shared.clock.now() < self._good_until and self._replicas_known
-
     def _known(self) -> World:
-        if self._world and self._is_current():
+        if self._world and self._replicas_known and self.now() < self._good_until:
             return self._world
         age, limits = self.snapshot_age_seconds(), self.shared.limits
         if age is None:
@@ -280,9 +273,6 @@ class Gateway:
         if age > limits.snapshot_age_seconds_max:
             raise errors.NotReady("What this gateway knows is too old to act on.", wait_seconds=30)
         return self._world
-
-    def _count_refused(self, request: Request, refusal: Refusal) -> None:
-        self.shared.count_refused(request.identity, refusal.code or "invalid_request")
 
 
 def _may(identity: Identity, route: str) -> bool:

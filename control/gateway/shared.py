@@ -30,7 +30,7 @@ from control.gateway.tracing import Room
 from control.gateway.waiting.elsewhere import Elsewhere
 from control.gateway.waiting.queue import Waiting
 from control.gateway.waiting.starts import Starts
-from control.metering.spool import Record, Refused
+from control.metering.records import Record, Refused
 from control.models.sealing import derived
 from control.routes.snapshot import Identity
 
@@ -82,6 +82,9 @@ class Shared:
     def __post_init__(self) -> None:
         self.counted = Counted(self.tally)
         self.failures = Failures(self.limits.failed_logs_per_second, self.clock.now)
+        # Of what never became a call apart: a flood of bad requests must hide no full engine.
+        self.turned_away_room = Room(self.limits.refused_traces_per_second)
+        self.stranger_room = Room(self.limits.stranger_traces_per_minute, seconds=60)
 
     def count_refused(self, identity: Identity | None, code: str) -> None:
         """Counted by tenant, key, code and minute, since a refusal is no usage event."""

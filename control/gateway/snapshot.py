@@ -16,8 +16,10 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.utils import timezone
 
+from control.gateway.hearing import AGAIN_SECONDS, Ear, connected
 from control.gateway.limits import Limits
 from control.gateway.presence import Presence
+from control.gateway.revoked import Revoked
 from control.models import SnapshotPart
 from control.models.sealing import unseal
 from control.routes import compiler, snapshot
@@ -26,8 +28,11 @@ from control.states import Part
 
 log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.3  # a notification may be lost, and a revocation has a second
+_TELL_SECONDS = 1.0
+_BREATH_SECONDS = 0.05  # between two builds, if changes never end
 _TOUCH_SECONDS = 10.0
+_CHANNELS = (SnapshotPart.CHANNEL_BUILT, SnapshotPart.CHANNEL_STALE)
 _VERSIONS = "SELECT part, version, built FROM control_snapshotpart"
 _PAYLOAD = "SELECT payload, built FROM control_snapshotpart WHERE part = %s"
 
@@ -41,34 +46,39 @@ class Known(NamedTuple):
     keys: dict[int, str]
 
 
-OnKnown = Callable[[Known], None]
-OnConfirmed = Callable[[float], None]  # seconds ago
+class Hearer(NamedTuple):
+    """Whom the keeper tells, in a thread of its own; of a revoked key in that of its ear."""
+
+    known: Callable[[Known], None]
+    confirmed: Callable[[float], None]  # seconds ago
+    nothing: Callable[[], None]  # the database has no whole snapshot
 
 
 class Keeper(threading.Thread):
-    """`on_known` and `on_confirmed` are called in this thread."""
-
     def __init__(
         self,
         *,
         url: str,
         folder: Path,
         limits: Limits,
-        on_known: OnKnown,
-        on_confirmed: OnConfirmed,
+        hearer: Hearer,
         presence: Presence,
     ) -> None:
         super().__init__(name="snapshot", daemon=True)
         self._url = url
         self._disk = Disk(folder)
         self._limits = limits
-        self._on_known = on_known
-        self._on_confirmed = on_confirmed
+        self._hearer = hearer
         self._presence = presence
         self._stopping = threading.Event()
         self._parts: dict[Part, msgspec.Struct] = {}
         self._keys: dict[int, str] = {}
         self._loaded: dict[Part, int] = {}
+        self._revoked = Revoked()
+        self._ear = Ear(url, self._revoke, self._stopping)
+        self._taking = threading.Lock()  # parts, and which keys are out of them
+        self._told_at = float("-inf")
+        self._handed_over = False  # and not told yet
         self._stale_since: float | None = None  # identities, by the monotonic clock
         self._said = False
 
@@ -76,7 +86,7 @@ class Keeper(threading.Thread):
         self._stopping.set()
 
     def run(self) -> None:
-        self._read_disk()
+        self._ear.start()
         while not self._stopping.is_set():
             try:
                 self._follow()
@@ -84,45 +94,87 @@ class Keeper(threading.Thread):
                 if not self._said:
                     log.warning("no database (%s): serving what is known", type(error).__name__)
                 self._said = True
-                self._stopping.wait(_POLL_SECONDS)
+                if not self._parts:
+                    self._read_disk()
+                self._stopping.wait(AGAIN_SECONDS)
             except Exception:
                 log.exception("the snapshot could not be followed; trying again")
-                self._stopping.wait(_POLL_SECONDS)
+                self._stopping.wait(AGAIN_SECONDS)
+        connection.close()
+        self._ear.join()
 
     def _follow(self) -> None:
-        with psycopg.connect(self._url, autocommit=True, connect_timeout=3) as database:
-            database.execute(f"LISTEN {SnapshotPart.CHANNEL_BUILT}")
-            database.execute(f"LISTEN {SnapshotPart.CHANNEL_STALE}")
+        with connected(self._url) as database:
+            for channel in _CHANNELS:
+                database.execute(f"LISTEN {channel}")
             self._said = False
             self._presence.forget_old(database)
+            self._catch_up(database)
             while not self._stopping.is_set():
                 self._poll(database)
-                self._presence.tell(database)
-                wait = self._limits.identities_stale_seconds if self._stale_since else _POLL_SECONDS
-                for _ in database.notifies(timeout=wait, stop_after=1):
-                    pass
+                self._tell(database)
+                for _ in database.notifies(timeout=self._wait_seconds(), stop_after=1):
+                    pass  # whatever it is about is read from the tables
             self._presence.leave(database)
 
-    def _poll(self, database: psycopg.Connection) -> None:
+    def _catch_up(self, database: psycopg.Connection) -> None:
+        """What is behind may be so since long before this process heard of anything."""
+        version, built = self._versions(database).get(Part.IDENTITIES, (0, 0))
+        if version > built:
+            try:
+                self._build_identities(waits=True)
+            except DatabaseError:
+                log.exception("identities cannot be compiled: serving by the last that were")
+
+    def _tell(self, database: psycopg.Connection) -> None:
+        now = time.monotonic()
+        if now - self._told_at >= _TELL_SECONDS or self._handed_over:
+            self._told_at, self._handed_over = now, False
+            self._presence.tell(database)
+
+    def _wait_seconds(self) -> float:
+        if self._stale_since is None:
+            return _POLL_SECONDS
+        left = self._stale_since + self._limits.identities_stale_seconds - time.monotonic()
+        return min(max(left, _BREATH_SECONDS), _POLL_SECONDS)
+
+    def _revoke(self, words: str) -> None:
+        with self._taking:
+            self._revoked.hear(words)
+            if known := self._parts.get(Part.IDENTITIES):
+                self._parts[Part.IDENTITIES] = self._revoked.without(known)
+                self._hand_over()
+
+    def _versions(self, database: psycopg.Connection) -> dict[Part, tuple[int, int]]:
         known = set(map(str, Part))
-        rows = {
+        return {
             Part(part): (version, built)
             for part, version, built in database.execute(_VERSIONS)
             if part in known  # a newer release may have more of them
         }
+
+    def _poll(self, database: psycopg.Connection) -> None:
+        rows = self._versions(database)
         changed = [part for part, (_, built) in rows.items() if built != self._loaded.get(part, 0)]
+        taken: dict[Part, bytes] = {}
         for part in changed:
             payload, built = database.execute(_PAYLOAD, [part]).fetchone()
             if self._take(part, bytes(payload)):
-                self._disk.write(part, bytes(payload))
+                taken[part] = bytes(payload)
             self._loaded[part] = built
         if changed:
             self._presence.handing_over()
-            self._hand_over()
+            with self._taking:
+                self._hand_over()
             self._presence.await_swap()
+            self._handed_over = True
+        for part, payload in taken.items():
+            self._disk.write(part, payload)  # last: a busy disk is nobody's concern
+        if len(self._parts) < len(Part):
+            self._hearer.nothing()
         version, built = rows.get(Part.IDENTITIES, (0, 0))
         if self._identities_current(behind=version > built):
-            self._on_confirmed(0.0)
+            self._hearer.confirmed(0.0)
             self._disk.touch()
 
     def _identities_current(self, *, behind: bool) -> bool:
@@ -134,9 +186,13 @@ class Keeper(threading.Thread):
         if self._stale_since is None:
             self._stale_since = now
         elif now - self._stale_since >= self._limits.identities_stale_seconds:
-            connection.close_if_unusable_or_obsolete()
-            compiler.build(Part.IDENTITIES, at=timezone.now())
+            self._build_identities(waits=False)
         return False
+
+    def _build_identities(self, *, waits: bool) -> None:
+        """Not `waits`: whoever builds them now, or changes them, tells of it; all else goes on."""
+        connection.close_if_unusable_or_obsolete()
+        compiler.build(Part.IDENTITIES, at=timezone.now(), waits=waits)
 
     def _take(self, part: Part, payload: bytes) -> bool:
         try:
@@ -147,14 +203,17 @@ class Keeper(threading.Thread):
         if value.format not in (FORMAT, FORMAT - 1):
             log.error("part %s of the snapshot has format %d, unknown here", part, value.format)
             return False
-        self._parts[part] = value
+        with self._taking:
+            if isinstance(value, Identities):
+                value = self._revoked.without(value)
+            self._parts[part] = value
         if isinstance(value, Replicas):
             self._keys = _opened(value)
         return True
 
     def _hand_over(self) -> None:
         if len(self._parts) == len(Part):
-            self._on_known(
+            self._hearer.known(
                 Known(
                     self._parts[Part.IDENTITIES],
                     self._parts[Part.ROUTES],
@@ -171,8 +230,9 @@ class Keeper(threading.Thread):
             payload = self._disk.read(part)
             if payload is None or not self._take(part, payload):
                 return
-        self._hand_over()
-        self._on_confirmed(age)
+        with self._taking:
+            self._hand_over()
+        self._hearer.confirmed(age)
 
 
 def _opened(replicas: Replicas) -> dict[int, str]:

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from control.gateway import wire
 from control.gateway.admission.credit import Spending, spending_of
 from control.gateway.admission.personal import personal_scopes
 from control.gateway.admission.rules import Check
+from control.gateway.ceilings import Room, lowest
 from control.routes.snapshot import Identities, Routes, Scope, TargetInfo
 
 
@@ -13,7 +13,7 @@ class Terms(NamedTuple):
     """What holds for every call of the same scopes on the same route."""
 
     checks: tuple[Check, ...]
-    room: wire.Room
+    room: Room
     context_tokens: int | None  # the scopes' own ceiling
     personal: tuple[Scope, ...]  # those with limits of each end user, address or identical call
     spending: Spending | None  # what their budgets pay for, if any has one
@@ -35,18 +35,14 @@ def terms_of(
     outputs = [route.output_tokens_max]
     own = [identities.scopes[scope] for scope in scopes]
     outputs += [scope.limits.get("output_tokens") for scope in own]
-    context_tokens = _lowest([scope.limits.get("context_tokens") for scope in own])
+    context_tokens = lowest(*[scope.limits.get("context_tokens") for scope in own])
     engines = route.targets if targets is None else targets
     contexts = [context_tokens, *(target.context_tokens for target in engines)]
-    room = wire.Room(
-        output_tokens_max=_lowest(outputs),
+    room = Room(
+        output_tokens_max=lowest(*outputs),
         output_tokens_default=route.output_tokens_default,
-        context_tokens=_lowest(contexts),
+        context_tokens=lowest(*contexts),
     )
     asked = tuple(check for scope in scopes for check in checks[scope])
     spending = spending_of(own, engines, route.fallback, routes)
     return Terms(asked, room, context_tokens, personal_scopes(own), spending)
-
-
-def _lowest(ceilings: list[int | None]) -> int | None:
-    return min((ceiling for ceiling in ceilings if ceiling is not None), default=None)

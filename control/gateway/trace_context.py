@@ -6,6 +6,7 @@ same spans.
 """
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 _BEGINNING = re.compile(
@@ -22,6 +23,8 @@ _CHARACTERS_MAX = 512  # what others must be able to take
 _LONG_MEMBER = 128  # goes first when there is no room
 
 _RANDOM, _SAMPLED = 0x02, 0x01
+# Of a trace and a span that are not sampled.
+TRACEPARENT = b"00-%%b-%%b-0%d" % _RANDOM
 
 
 class Parent(NamedTuple):
@@ -55,6 +58,15 @@ def state_of(tracestate: bytes | None) -> str:
     if not all(_is_member(member) for member in members):
         return ""
     return ",".join(_fitting(members))
+
+
+def link_of(headers: Mapping[bytes, bytes]) -> dict[str, str]:
+    """The caller's own trace, as a kept call has it; nothing if there is none."""
+    parent = parent_of(headers.get(b"traceparent"))
+    if parent is None:
+        return {}  # then the state is nobody's either
+    state = state_of(headers.get(b"tracestate"))
+    return {"link": f"{parent.trace_id}-{parent.parent_id}", "link_state": state}
 
 
 def own_span(call_id: str) -> str:

@@ -1,6 +1,7 @@
 """Which calls are kept to be looked at later, and what of them."""
 
 from dataclasses import fields, is_dataclass
+from math import ceil
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,7 +41,13 @@ class Marks:
 
 def is_sampled(call_id: str, share: float) -> bool:
     """By the id alone, so that everybody who meets the call agrees."""
-    return int(call_id[-8:], 16) < share * _CODES
+    return call_id[-8:] < sampled_below(share)
+
+
+def sampled_below(share: float) -> str:
+    """Whose last eight digits come before this one are sampled."""
+    codes = ceil(share * _CODES)
+    return f"{codes:08x}" if codes < _CODES else "g"
 
 
 def is_fast(seconds: float, limits: Limits) -> bool:
@@ -79,7 +86,9 @@ def _record(decision: object) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Members by name, for whoever reads it; of a thing that lives on, its id."""
-    if isinstance(value, str | int | float | None):
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")  # which no table takes, and anybody may send
+    if isinstance(value, int | float | None):
         return value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {name: _plain(getattr(value, name)) for name in value._fields}
@@ -93,16 +102,17 @@ def _plain(value: Any) -> Any:
 
 
 class Room:
-    """How many traces of refused calls may still be written in this second."""
+    """How many traces of refused calls may still be written in this second, or in so many."""
 
-    def __init__(self, per_second: int) -> None:
-        self._per_second = per_second
-        self._second = 0
+    def __init__(self, most: int, *, seconds: int = 1) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._span = 0
         self._left = 0
 
     def take(self, now: float) -> bool:
-        second = int(now)
-        if second != self._second:
-            self._second, self._left = second, self._per_second
+        span = int(now) // self._seconds
+        if span != self._span:
+            self._span, self._left = span, self._most
         self._left -= 1
         return self._left >= 0

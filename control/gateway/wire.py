@@ -4,11 +4,12 @@ import json
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from control.gateway import checks, combined, errors, members, parts
+from control.gateway.ceilings import Room
 from control.gateway.dialects.dialect import Dialect, Spoken
 from control.gateway.dialects.table import DIALECTS
 from control.gateway.media import Link
@@ -44,12 +45,16 @@ class Ask(msgspec.Struct):
 
     @property
     def input_estimate(self) -> int:
-        """An upper bound for ordinary text; the engine's own count replaces it."""
-        return math.ceil(self.text_bytes / _INPUT_BYTES_PER_TOKEN * _INPUT_MARGIN_RATIO)
+        return estimate_of(self.text_bytes)
 
     @property
     def generates(self) -> bool:
         return self.choices > 0
+
+
+def estimate_of(text_bytes: int) -> int:
+    """Tokens: an upper bound for ordinary text; the engine's own count replaces it."""
+    return math.ceil(text_bytes / _INPUT_BYTES_PER_TOKEN * _INPUT_MARGIN_RATIO)
 
 
 # Names of members beyond the table that the route of this name lets through.
@@ -234,12 +239,11 @@ def _choices(endpoint: str, fields: dict[str, Any]) -> int:
 # --- what the engine gets -------------------------------------------------------------------
 
 
-class Room(msgspec.Struct, frozen=True):
-    """How many tokens a call may make: ceilings (None is none) and the route's default."""
+class AnswerTooLong(NamedTuple):
+    """More output tokens were asked for than the tightest scope or the route allows."""
 
-    output_tokens_max: int | None = None
-    output_tokens_default: int | None = None
-    context_tokens: int | None = None
+    asked_tokens: int
+    tokens_max: int
 
 
 def output_tokens(ask: Ask, room: Room) -> int | None:
@@ -250,17 +254,19 @@ def output_tokens(ask: Ask, room: Room) -> int | None:
     if ask.max_tokens is not None:
         if limit is not None and ask.max_tokens > limit:
             raise errors.InvalidValue(
-                f"'{param}' is {ask.max_tokens}, at most {limit} are allowed here.", param=param
+                f"'{param}' is {ask.max_tokens}, at most {limit} are allowed here.",
+                param=param,
+                why=AnswerTooLong(ask.max_tokens, limit),
             )
         if context is not None and ask.max_tokens > context:
             raise errors.ContextTooLong(
                 f"This model's maximum context length is {context} tokens, '{param}' alone is"
                 f" {ask.max_tokens}.",
                 param=param,
+                why=AnswerTooLong(ask.max_tokens, context),
             )
         return ask.max_tokens
-    ceilings = (limit, room.output_tokens_default, context)
-    most = min((ceiling for ceiling in ceilings if ceiling is not None), default=None)
+    most = room.most
     combined.judge_least(ask.fields, most)
     return most
 

@@ -24,9 +24,10 @@ from control.gateway.relayed import Web
 from control.gateway.reports import Reporter
 from control.gateway.serve import Gateway
 from control.gateway.shared import Clock, shared
-from control.gateway.snapshot import Keeper, Known
+from control.gateway.snapshot import Hearer, Keeper, Known
 from control.gateway.sweep import guarded, hurry, sweep
-from control.metering.spool import Bounds, SpoolWriter
+from control.metering.bounds import Bounds
+from control.metering.spool import SpoolWriter
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class Worker:
         self._place = place
         self._limits = limits
         self._clock = Clock()
-        self._knows = asyncio.Event()
+        self.may_listen = asyncio.Event()
         self._reporter = Reporter(sys.stdout.fileno())
         self._presence = Presence(place.owner)
 
@@ -78,12 +79,11 @@ class Worker:
             loop.add_signal_handler(number, stopping.set)
         loop.add_signal_handler(_PARENT_DIED, orphaned.set)
         _watch_parent(self._place.owner, orphaned)
-        self._build()
+        self.build()
         _look_for_garbage_seldom()
         keeper = self._follow_snapshot(loop)
-        # One that is started again beside others would refuse its share of calls till it knows.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._knows.wait(), self._limits.first_snapshot_seconds)
+            await asyncio.wait_for(self.may_listen.wait(), self._limits.first_snapshot_seconds)
         await self._listener.listen(socket.socket(fileno=self._place.listener))
         ticking = loop.create_task(self._tick_forever())
         sharing = loop.create_task(self._share_forever())
@@ -96,7 +96,7 @@ class Worker:
         leaving.cancel()
         self._close()
 
-    def _build(self) -> None:
+    def build(self) -> None:
         bounds = Bounds(self._limits.spool_bytes, self._limits.spool_events)
         spool = SpoolWriter(spool_folder(self._place.home), self._place.owner, bounds=bounds)
         self._shared = shared(
@@ -117,28 +117,37 @@ class Worker:
             url=self._place.database_url,
             folder=self._place.home / "snapshot",
             limits=self._limits,
-            on_known=lambda known: loop.call_soon_threadsafe(self._know, known),
-            on_confirmed=lambda ago: loop.call_soon_threadsafe(self._confirm, ago),
+            hearer=Hearer(
+                known=lambda known: loop.call_soon_threadsafe(self.know, known),
+                confirmed=lambda ago: loop.call_soon_threadsafe(self.confirm, ago),
+                nothing=lambda: loop.call_soon_threadsafe(self.may_listen.set),
+            ),
             presence=self._presence,
         )
         keeper.start()
         return keeper
 
-    def _know(self, known: Known) -> None:
+    def know(self, known: Known) -> None:
         self._gateway.know(known.identities, known.routes)
         self._gateway.know_replicas(known.replicas, known.keys)
         self._presence.serve(known.replicas.version, self._shared.replicas)
-        self._knows.set()
+        self._listen_if_it_knows()
 
-    def _confirm(self, seconds_ago: float) -> None:
+    def confirm(self, seconds_ago: float) -> None:
         self._gateway.confirm(self._clock.now() - seconds_ago)
+        self._listen_if_it_knows()
+
+    def _listen_if_it_knows(self) -> None:
+        """One that is started beside others would else refuse its share of calls for a while."""
+        if self._gateway.snapshot_age_seconds() is not None:
+            self.may_listen.set()
 
     async def _tick_forever(self) -> None:
         ticks = 0
         while True:
             ticks += 1
             sweep(self._gateway, self._listener, self._clock.now())
-            self._presence.keep(self._shared.replicas)
+            self._presence.keep(self._shared.replicas, self._shared.deaths.strikes)
             if ticks % self._limits.refused_flush_seconds == 0:
                 self._flush_refused()
             self._report()

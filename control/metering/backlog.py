@@ -4,11 +4,13 @@ import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from control.metering.segments import Line, lines_from, read_lines, segments, sync_folder
-from control.metering.spool import Close, Open, Progress, Refused, record_of
+from control.metering.lines import Lines, OpenCall
+from control.metering.records import Close, Open, Refused
+from control.metering.segments import lines_from, read_lines, segments, sync_folder
 from control.states import Outcome, TokensSource
 
 REMEMBERED = "shipped.json"
@@ -16,18 +18,16 @@ BAD_SUFFIX = ".bad"
 OPEN_SECONDS_MAX = 3600.0  # six times what gateways let a call last (limits.total_seconds)
 
 
-class OpenCall(msgspec.Struct):
-    """A call that has begun and not ended, with the last tokens heard of it."""
-
-    open: Open
-    progress: Progress | None = None
-
-
-class Remembered(msgspec.Struct):
-    """Everything before this position is stored; written only after the commit that stored it."""
+class Position(msgspec.Struct):
+    """Everything before it is stored; written only after the commit that stored it."""
 
     segment: int = 0
     offset: int = 0
+
+
+class Remembered(Position):
+    """With the calls that are open there, which may be many."""
+
     calls: dict[str, OpenCall] = {}
 
 
@@ -37,6 +37,8 @@ class Batch:
 
     after: Remembered
     closes: list[Close] = field(default_factory=list)
+    hashes: list[str] = field(default_factory=list)  # of what each close says
+    rich: list[Close] = field(default_factory=list)  # those that say more than events take
     refused: list[tuple[int, int, Refused]] = field(default_factory=list)  # segment, offset
     bad: list[tuple[Path, bytes]] = field(default_factory=list)
     lost: list[Close] = field(default_factory=list)
@@ -49,12 +51,15 @@ class Batch:
         return bool(self.lines or self.bad or self.lost)
 
 
-def remembered(folder: Path) -> Remembered:
+_Remembered = TypeVar("_Remembered", bound=Position)
+
+
+def remembered(folder: Path, kind: type[_Remembered]) -> _Remembered:
     """Nothing remembered, or nothing readable, means from the start: storing twice is harmless."""
     try:
-        return msgspec.json.decode((folder / REMEMBERED).read_bytes(), type=Remembered)
+        return msgspec.json.decode((folder / REMEMBERED).read_bytes(), type=kind)
     except (FileNotFoundError, msgspec.DecodeError):
-        return Remembered()
+        return kind()
 
 
 def remember(folder: Path, position: Remembered) -> None:
@@ -70,46 +75,36 @@ def remember(folder: Path, position: Remembered) -> None:
 
 def read(folder: Path, alive: bool, lines_max: int, at_seconds: float = 0.0) -> Batch:
     """The next lines, at most `lines_max`. The end of a dead owner's last line makes calls lost."""
-    batch = Batch(after=remembered(folder))
+    batch = Batch(after=remembered(folder, Remembered))
     paths = segments(folder)  # listed before reading: all but the newest are whole by then
-    for path in paths:
-        number = int(path.stem)
-        if number < batch.after.segment:
-            continue
-        if number > batch.after.segment:
-            batch.after.segment, batch.after.offset = number, 0
-        for line in read_lines(path, batch.after.offset):
-            _sort(batch, path, line)
-            if batch.lines >= lines_max:
-                return batch
-        if path != paths[-1] or not alive:
-            _take_torn_end(batch, path)
-    batch.is_whole = True
-    if alive:
+    lines = Lines()
+    _read(batch, lines, paths, lines_max, alive)
+    batch.closes, batch.hashes, batch.rich = lines.ends(batch.after.calls)
+    batch.refused, batch.bad = lines.refused, [*lines.bad, *batch.bad]
+    if batch.is_whole and alive:
         _sweep(batch, at_seconds)
-    else:
+    elif batch.is_whole:
         _end(batch, paths)
     return batch
 
 
-def _sort(batch: Batch, path: Path, line: Line) -> None:
-    batch.lines += 1
-    batch.after.offset = line[0]
-    calls = batch.after.calls
-    record = record_of(line[1])
-    kind = type(record)
-    if kind is Open:
-        calls[record.call_id] = OpenCall(record)
-    elif kind is Close:
-        calls.pop(record.call_id, None)
-        batch.closes.append(record)
-    elif kind is Progress:
-        if record.call_id in calls:
-            calls[record.call_id].progress = record
-    elif kind is Refused:
-        batch.refused.append((int(path.stem), line[0], record))
-    else:
-        batch.bad.append((path, line[1]))
+def _read(batch: Batch, lines: Lines, paths: list[Path], lines_max: int, alive: bool) -> None:
+    after = batch.after
+    for path in paths:
+        number = int(path.stem)
+        if number < after.segment:
+            continue
+        if number > after.segment:
+            after.segment, after.offset = number, 0
+        for block in read_lines(path, after.offset):
+            del block[lines_max - batch.lines :]
+            batch.lines += len(block)
+            after.offset = lines.add(path, after.offset, block)
+            if batch.lines >= lines_max:
+                return
+        if path != paths[-1] or not alive:
+            _take_torn_end(batch, path)
+    batch.is_whole = True
 
 
 def _take_torn_end(batch: Batch, path: Path) -> None:
@@ -183,8 +178,8 @@ def forget(folder: Path, batch: Batch) -> None:
 
 
 def lines_left(folder: Path) -> int:
-    """Whole lines behind the position."""
-    position = remembered(folder)
+    """Whole lines behind the position: the calls that are open there are not decoded for it."""
+    position = remembered(folder, Position)
     return sum(
         lines_from(path, position.offset if int(path.stem) == position.segment else 0)
         for path in segments(folder)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from django.db import connection, transaction
 from django.db.models import Q
@@ -23,8 +23,11 @@ _ACCOUNTS = (
     " FROM control_account account JOIN control_budget budget ON budget.id = account.budget_id"
     " WHERE account.begins_at <= %s AND account.ends_at > %s AND (budget.tenant_id = ANY(%s)"
     " OR budget.project_id = ANY(%s) OR budget.key_id = ANY(%s))"
-    " UNION ALL SELECT id, unit, currency, begins_at, ends_at, tenant_id, NULL, NULL"
-    " FROM control_account WHERE tenant_id = ANY(%s)"
+    # Credit pays for what began in one of its spans; an account of an older release has none.
+    " UNION ALL SELECT account.id, unit, currency, coalesce(span.begins_at, account.begins_at),"
+    " coalesce(span.ends_at, account.ends_at), tenant_id, NULL, NULL FROM control_account account"
+    " LEFT JOIN control_creditspan span ON span.account_id = account.id"
+    " WHERE tenant_id = ANY(%s)"
 )
 _LOCK = "SELECT FROM control_account WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 _TAKE = (
@@ -55,13 +58,41 @@ class Spending(NamedTuple):
     held_pico: int | None = None  # what its gateway reckoned, which did not know its tier
 
 
-def spend(owner: str, calls: Sequence[Spending]) -> None:
-    """In the transaction that stores the calls, after they are stored: see metering.credit."""
+class Whose(Protocol):
+    """A call, or what is known of it."""
+
+    tenant_id: int
+    project_id: int
+    key_id: int
+
+
+def accounts(calls: Iterable[Whose], first: datetime, last: datetime) -> list[tuple]:
+    """Those that calls of theirs draw on, which started between these instants."""
+    tenants = list({call.tenant_id for call in calls})
+    projects = list({call.project_id for call in calls})
+    keys = list({call.key_id for call in calls})
+    with connection.cursor() as cursor:
+        cursor.execute(_ACCOUNTS, [last, first, tenants, projects, keys, tenants])
+        return cursor.fetchall()
+
+
+def spend(
+    owner: str,
+    calls: Sequence[Spending],
+    rows: list[tuple] | None = None,
+    *,
+    at: datetime | None = None,
+) -> None:
+    """In the transaction that stores the calls, after they are stored: see metering.credit.
+
+    Credit is drawn `at` that instant: calls may have begun in a month that is closed.
+    """
     if not calls:
         return
+    if rows is None:
+        starts = [call.started_at for call in calls]
+        rows = accounts(calls, min(starts), max(starts))
     with connection.cursor() as cursor:
-        cursor.execute(_ACCOUNTS, _of(calls))
-        rows = cursor.fetchall()
         units = _by_account(rows, calls)
         reckoned = _by_account(rows, _as_reckoned(calls)) if _any_dearer(calls) else units
         if not reckoned:
@@ -75,7 +106,7 @@ def spend(owner: str, calls: Sequence[Spending]) -> None:
         cursor.execute(_SPEND, [ids, amounts, [taken.get(id_, Decimal(0)) for id_ in ids]])
     credit = {row[0]: (row[5], row[2]) for row in rows if row[1] == BudgetUnit.CREDIT}
     if credit:
-        prepaid.draw(credit, units, max(call.started_at for call in calls))
+        prepaid.draw(credit, units, at or max(call.started_at for call in calls))
 
 
 def _as_reckoned(calls: Sequence[Spending]) -> list[Spending]:
@@ -90,18 +121,6 @@ def _as_reckoned(calls: Sequence[Spending]) -> list[Spending]:
 
 def _any_dearer(calls: Sequence[Spending]) -> bool:
     return any(call.held_pico not in (None, call.charged.amount_pico) for call in calls)
-
-
-def _of(calls: Sequence[Spending]) -> list:
-    starts = [call.started_at for call in calls]
-    tenants = list({call.tenant_id for call in calls})
-    return [
-        *(max(starts), min(starts)),
-        tenants,
-        list({call.project_id for call in calls}),
-        list({call.key_id for call in calls}),
-        tenants,
-    ]
 
 
 def _by_account(rows: Iterable[tuple], calls: Sequence[Spending]) -> dict[int, int]:

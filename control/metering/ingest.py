@@ -12,13 +12,14 @@ from django.db import connection, transaction
 
 from control.metering import backlog, budgets, events, traces, watermarks
 from control.metering.backlog import Batch
+from control.metering.contents import content_hash
 from control.metering.drift import attempts
+from control.metering.records import line_of
 from control.metering.segments import locked, owners
-from control.metering.spool import line_of
 from control.models import SpoolPosition
 
-BATCH_LINES_MAX = 10_000
-BATCHES_MAX = 25  # of one owner in one call, so that no owner starves the others
+BATCH_LINES_MAX = 30_000  # of a backlog: some ten thousand calls, some 50 MiB while it is stored
+BATCHES_MAX = 8  # of one owner in one call, so that no owner starves the others
 SHIPPER = ".shipper"
 UNSTORABLE = "calls"  # + .bad
 OWNER_CHARACTERS_MAX = 190
@@ -142,9 +143,9 @@ def _ship_batches(folder: Path, alive: bool, at: datetime, watching: tuple[Step,
 
 def _store(folder: Path, batch: Batch, at: datetime, step: Step) -> Shipped:
     with transaction.atomic():
-        closed = events.store(batch.closes, at)
-        lost = events.store(batch.lost, at)
-        budgets.spend(folder.name, closed.calls + lost.calls)
+        closed = events.store(batch.closes, batch.hashes, at)
+        lost = events.store(batch.lost, map(content_hash, batch.lost), at)
+        events.spend(folder.name, closed.made + lost.made, at)
         traces.store(batch)
         attempts.store(batch)
         step("stored")
@@ -155,7 +156,7 @@ def _store(folder: Path, batch: Batch, at: datetime, step: Step) -> Shipped:
             _alarm(folder, f"call {close.call_id} cannot be stored: {why}", at)
             batch.bad.append((folder / UNSTORABLE, line_of(close)))
         step("counted")
-    return Shipped(closed.events + lost.events, lost.events, refused)
+    return Shipped(len(closed.made) + len(lost.made), len(lost.made), refused)
 
 
 def _alarm(folder: Path, what: str, at: datetime) -> None:

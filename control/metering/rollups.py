@@ -1,7 +1,9 @@
 """Sums of usage by the hour: grown in the transaction that stores events, rebuilt from them."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from operator import add
 
 from control.metering.rows import Made
 
@@ -48,38 +50,50 @@ OF_EVENTS = (  # the same from what is stored
     " WHERE started_at >= %(since)s AND started_at < %(until)s"
     f" GROUP BY {_IN_ORDER}"
 )
+_AMOUNT = SUMS.index("amount_pico")
+_TENANT, _CURRENCY = ALIKE.index("tenant_id"), ALIKE.index("currency")
 _HOUR_US = 3600 * 10**6
 
 
 def sums_of(made: Iterable[Made]) -> dict[tuple, list[int]]:
     """Of calls, by what of them is alike."""
-    found: dict[tuple, list[int]] = {}
+    groups: dict[tuple, list[Made]] = defaultdict(list)
     for one in made:
-        close, tokens, charged = one.close, one.tokens, one.charged
+        groups[one.alike, one.started_us // _HOUR_US, one.charged.price_id].append(one)
+    found: dict[tuple, list[int]] = {}
+    for (_, hour, price_id), ones in groups.items():
+        close = ones[0].close
         key = (
-            *(one.started_us // _HOUR_US, close.tenant_id, close.project_id, close.key_id),
-            *(close.version_id, close.route, close.endpoint, close.priority, close.outcome),
-            *(charged.price_id, charged.currency),
+            *(hour, close.tenant_id, close.project_id, close.key_id, close.version_id),
+            *(close.route, close.endpoint, close.priority, close.outcome),
+            *(price_id, ones[0].charged.currency),
         )
-        sums = found.get(key)
-        if sums is None:
-            sums = found[key] = [0] * len(SUMS)
-        sums[0] += 1
-        sums[1] += tokens.input
-        sums[2] += tokens.cached_input
-        sums[3] += tokens.output
-        sums[4] += tokens.reasoning
-        sums[5] += tokens.delivered
-        sums[6] += charged.billed_input
-        sums[7] += charged.billed_cached_input
-        sums[8] += charged.billed_output
-        sums[9] += charged.billed_reasoning
-        sums[10] += charged.amount_pico
-        if one.first_us is not None:
-            sums[11] += (one.first_us - one.started_us) // 1000
-            sums[12] += 1
-        sums[13] += (one.ended_us - one.started_us) // 1000
+        sums, others = _sums(ones), found.get(key)
+        found[key] = [*map(add, sums, others)] if others else sums
     return found
+
+
+def _sums(ones: list[Made]) -> list[int]:
+    amounts, _, _, _, *billed = zip(*[one.charged for one in ones], strict=True)
+    firsts = [one.first_us - one.started_us for one in ones if one.first_us]
+    return [
+        len(ones),
+        *map(sum, zip(*[one.tokens for one in ones], strict=True)),
+        *map(sum, billed),
+        sum(amounts),
+        sum([first // 1000 for first in firsts]),
+        len(firsts),
+        sum([(one.ended_us - one.started_us) // 1000 for one in ones]),
+    ]
+
+
+def amounts_of(sums: dict[tuple, list[int]]) -> dict[tuple[int, str], int]:
+    """What each tenant owes, by currency."""
+    amounts: dict[tuple[int, str], int] = defaultdict(int)
+    for alike, values in sums.items():
+        if amount := values[_AMOUNT]:
+            amounts[alike[_TENANT], alike[_CURRENCY]] += amount
+    return amounts
 
 
 def grow(cursor, sums: dict[tuple, list[int]]) -> None:

@@ -7,10 +7,11 @@ from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
 
+from control.metering.instants import microseconds, microseconds_of
 from control.metering.months import month_of
 from control.metering.prices.rules import Charge
+from control.metering.records import Close
 from control.metering.rules import Tokens
-from control.metering.spool import Close
 
 KIND = "final"
 AS_TOLD = (  # the same for many calls, hence encoded once
@@ -27,13 +28,11 @@ COLUMNS = (
 )
 HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TAIL = b"\xff\xff"
-MICROSECONDS = 10**6
 _BEGIN = Struct(">h").pack(len(COLUMNS))
 _NULL = b"\xff\xff\xff\xff"
 _EPOCH_2000 = datetime(2000, 1, 1, tzinfo=UTC)
-_OFFSET = int(_EPOCH_2000.timestamp()) * MICROSECONDS
+_OFFSET = microseconds_of(_EPOCH_2000)
 _DAY_2000 = _EPOCH_2000.toordinal()
-_INSTANT_MAX = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * MICROSECONDS
 _length = Struct(">i").pack
 _eight = Struct(">iq").pack
 _two = Struct(">ih").pack
@@ -42,7 +41,18 @@ _HASH = _length(64)
 _counts = Struct(">" + "iq" * 11 + "ii").pack
 _DIGITS_MAX = 10  # of NUMERIC(38, 0), in base 10,000
 _decimals = [Struct(">ihhHh" + "h" * count).pack for count in range(_DIGITS_MAX + 1)]
+_THREE_DIGITS, _FIVE_DIGITS = 10_000**3, 10_000**5
 _as_told = attrgetter(*AS_TOLD)
+
+
+class Alike:
+    """Calls that tell the same, but for numbers: how their rows begin."""
+
+    __slots__ = ("begins", "of_price")
+
+    def __init__(self, begins: bytes) -> None:
+        self.begins = begins
+        self.of_price: dict[int | None, bytes] = {}
 
 
 class Made(NamedTuple):
@@ -52,62 +62,62 @@ class Made(NamedTuple):
     tokens: Tokens
     charged: Charge
     held_pico: int  # by its gateway, for it
-    started_at: datetime
+    content_hash: str
+    alike: Alike
     started_us: int
-    first_us: int | None
+    first_us: int  # 0: none came
     ended_us: int
     row: bytes
-
-
-Priced = tuple[Close, Tokens, Charge, int, datetime]  # as Made begins
 
 
 class Maker:
     """Rows of one batch. Raises ValueError for a call that no table takes."""
 
     def __init__(self, batch: int, at: datetime) -> None:
-        self._of_batch = b"".join(
-            (_text(KIND), _text(""), _eight(8, batch), _instant(microseconds(at.timestamp())))
-        )
-        self._alike: dict[tuple, bytes] = {}
-        self._of_prices: dict[tuple, bytes] = {}
+        ingested = _eight(8, microseconds_of(at) - _OFFSET)
+        self._of_batch = b"".join((_text(KIND), _text(""), _eight(8, batch), ingested))
+        self._alike: dict[tuple, Alike] = {}
         self.months: set[date] = set()
 
-    def make(self, priced: Priced, content_hash: str) -> Made:
-        close, tokens, charged, _, _ = priced
-        started, ended = microseconds(close.started_at), microseconds(close.ended_at)
-        first = None if close.first_token_at is None else microseconds(close.first_token_at)
-        call_id = close.call_id
-        month = month_of(call_id)
-        self.months.add(month)
-        told, price = _as_told(close), charged[1:3]
-        alike, of_price = self._alike.get(told), self._of_prices.get(price)
+    def make(
+        self,
+        ends: Sequence[tuple[Close, str]],
+        tokens: Sequence[Tokens],
+        priced: Sequence[tuple[Charge, int]],
+        started: Sequence[int],
+    ) -> list[Made]:
+        """`ends` with the hashes of what they say, `started` in microseconds."""
+        ended = microseconds([close.ended_at for close, _ in ends])
+        first = microseconds([close.first_token_at or 0.0 for close, _ in ends])
         try:
-            row = b"".join(
-                (
-                    alike or self._told(told),
-                    of_price or self._price(price),
-                    _counts(  # each with its length in bytes
-                        *(8, tokens[0], 8, tokens[1], 8, tokens[2], 8, tokens[3], 8, tokens[4]),
-                        *(8, charged[4], 8, charged[5], 8, charged[6], 8, charged[7]),
-                        *(8, started - _OFFSET, 8, ended - _OFFSET),
-                        *(4, month.toordinal() - _DAY_2000),
-                    ),
-                    _NULL if first is None else _eight(8, first - _OFFSET),
-                    decimal(charged[0]),
-                    _text(call_id),
-                    _HASH,
-                    content_hash.encode(),
-                )
-            )
+            return [*map(self._made, ends, tokens, priced, started, first, ended)]
         except struct.error as error:
             raise ValueError(f"a number is out of range: {error}") from error
-        return Made(*priced, started, first, ended, row)
 
-    def _told(self, told: tuple) -> bytes:
+    def _made(self, end, tokens: Tokens, priced, started: int, first: int, ended: int) -> Made:
+        (close, hash_), (charged, held_pico), call_id = end, priced, end[0].call_id
+        read, cached, written, reasoning, delivered = tokens
+        amount, _, price_id, _, fresh, cached_, output, reasoned = charged
+        month = month_of(call_id)
+        self.months.add(month)
+        told = _as_told(close)
+        alike = self._alike.get(told) or self._told(told)
+        counts = _counts(  # each with its length in bytes
+            *(8, read, 8, cached, 8, written, 8, reasoning, 8, delivered),
+            *(8, fresh, 8, cached_, 8, output, 8, reasoned),
+            *(8, started - _OFFSET, 8, ended - _OFFSET, 4, month.toordinal() - _DAY_2000),
+        )
+        begins = alike.of_price.get(price_id) or _priced(alike, charged)
+        first_ = _eight(8, first - _OFFSET) if first else _NULL
+        row = b"".join(
+            (begins, counts, first_, decimal(amount), _text(call_id), _HASH, hash_.encode())
+        )
+        return Made(close, tokens, charged, held_pico, hash_, alike, started, first, ended, row)
+
+    def _told(self, told: tuple) -> Alike:
         tenant, project, key, route, version, replica, endpoint, stream, *rest = told
         priority, attempts, outcome, status, finish_reason, source = rest
-        encoded = self._alike[told] = b"".join(
+        begins = b"".join(
             (
                 _BEGIN,
                 *(_eight(8, id_) for id_ in (tenant, project, key)),
@@ -124,30 +134,29 @@ class Maker:
                 self._of_batch,
             )
         )
-        return encoded
+        alike = self._alike[told] = Alike(begins)
+        return alike
 
-    def _price(self, price: tuple[str, int | None]) -> bytes:
-        currency, price_id = price
-        id_ = _NULL if price_id is None else _eight(8, price_id)
-        encoded = self._of_prices[price] = id_ + _text(currency)
-        return encoded
+
+def _priced(alike: Alike, charged: Charge) -> bytes:
+    price_id = charged.price_id
+    id_ = _NULL if price_id is None else _eight(8, price_id)
+    begins = alike.of_price[price_id] = alike.begins + id_ + _text(charged.currency)
+    return begins
 
 
 def copied(made: Sequence[Made]) -> bytes:
     return b"".join((HEAD, *[one.row for one in made], TAIL))
 
 
-def microseconds(epoch_seconds: float) -> int:
-    """As datetime has them; an instant that it does not know is refused."""
-    whole = int(epoch_seconds)
-    instant = whole * 1_000_000 + round((epoch_seconds - whole) * 1_000_000)
-    if not 0 <= instant < _INSTANT_MAX:
-        raise ValueError(f"{epoch_seconds!r} is no instant after 1970")
-    return instant
-
-
 def decimal(number: int) -> bytes:
     """A whole NUMERIC: a sign and digits of base 10,000, the first one first."""
+    if 0 <= number < _FIVE_DIGITS:  # nearly all; of zeroes before and behind it thinks nothing
+        high, low = divmod(number, _THREE_DIGITS)
+        return _decimals[5](
+            *(18, 5, 4, 0, 0, high // 10_000, high % 10_000),
+            *(low // 100_000_000, low // 10_000 % 10_000, low % 10_000),
+        )
     sign, left = (0x4000, -number) if number < 0 else (0, number)
     digits = []
     while left:
@@ -162,7 +171,3 @@ def decimal(number: int) -> bytes:
 def _text(text: str) -> bytes:
     encoded = text.encode()
     return _length(len(encoded)) + encoded
-
-
-def _instant(epoch_microseconds: int) -> bytes:
-    return _eight(8, epoch_microseconds - _OFFSET)

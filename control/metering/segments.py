@@ -7,12 +7,12 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from control.metering.records import LINE_BYTES_MAX
 
 CLAIM_TRIES = 100
 CLAIM_RETRY_SECONDS = 0.05
-BLOCK_BYTES = 1024 * 1024
-LINE_BYTES_MAX = 64 * 1024
+BLOCK_BYTES = 256 * 1024  # what of the last one is too much for a batch is read again
 
 
 class OwnerTaken(Exception):
@@ -33,25 +33,24 @@ def owners(directory: Path) -> list[str]:
     return []
 
 
-class Line(NamedTuple):
-    """One whole line of a segment, and where the next one begins."""
+def read_lines(path: Path, offset: int = 0) -> Iterator[list[bytes]]:
+    """Whole lines from an offset, some thousands at once; empty ones are among them.
 
-    offset_after: int
-    raw: bytes
-
-
-def read_lines(path: Path, offset: int = 0) -> Iterator[Line]:
-    """Whole lines from an offset. A last line without its end is left for the next reading."""
+    A last line without its end is left for the next reading: what is written meanwhile is the
+    rest of it, and no line.
+    """
     with path.open("rb") as file:
         file.seek(offset)
         while lines := file.readlines(BLOCK_BYTES):
-            for line in lines:
-                for raw in (line,) if len(line) < LINE_BYTES_MAX else _pieces(line):
-                    if not raw.endswith(b"\n") and len(raw) < LINE_BYTES_MAX:
-                        return
-                    offset += len(raw)
-                    if raw != b"\n":
-                        yield Line(offset, raw)
+            if max(map(len, lines)) >= LINE_BYTES_MAX:
+                lines = [piece for line in lines for piece in _pieces(line)]
+            is_torn = not lines[-1].endswith(b"\n") and len(lines[-1]) < LINE_BYTES_MAX
+            if is_torn:
+                del lines[-1]
+            if lines:
+                yield lines
+            if is_torn:
+                return
 
 
 def _pieces(line: bytes) -> list[bytes]:

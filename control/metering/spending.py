@@ -50,10 +50,6 @@ def budgets(
     return used[first : first + count]
 
 
-def budget_count(at: datetime, tenant: str = "") -> int:
-    return min(_accounts(at, tenant).count(), ROWS_MAX)
-
-
 def _by_use(use: BudgetUse) -> tuple:
     return (-use.percent, use.tenant, use.kind, use.scope, use.unit)
 

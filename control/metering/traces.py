@@ -9,8 +9,8 @@ import msgspec
 from django.db import DataError, IntegrityError, transaction
 
 from control.metering.backlog import Batch
-from control.metering.events import instant
-from control.metering.spool import Close, Refused
+from control.metering.instants import instant
+from control.metering.records import Close, Refused
 from control.models import CallTrace
 from control.telemetry.spans import KeptCall
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 def store(batch: Batch) -> int:
     """Usage does not wait for them: what no table takes is left out. Twice is as good as once."""
-    rows = [_row(close) for close in (*batch.closes, *batch.lost) if close.trace]
+    rows = [_row(close) for close in batch.rich if close.trace]
     rows += [_refused(refused) for _, _, refused in batch.refused if refused.trace]
     if not rows:
         return 0
@@ -41,7 +41,7 @@ def store(batch: Batch) -> int:
 
 def kept_calls(batch: Batch) -> list[KeptCall]:
     """As a collector is told them."""
-    calls = [_kept(close) for close in batch.closes if close.trace]
+    calls = [_kept(close) for close in batch.rich if close.trace]
     return calls + [_kept(refused) for _, _, refused in batch.refused if refused.trace]
 
 

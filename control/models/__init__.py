@@ -5,15 +5,17 @@ from control.models.catalog import CatalogModel, Version, VersionMeasure
 from control.models.cost import (
     CostHour,
     CostHourMade,
+    CostMonth,
     CostPool,
+    CostShare,
     DeviceHour,
     DeviceUse,
     TokenWeights,
     Variant,
 )
-from control.models.credit import BudgetAlert, CreditEntry
+from control.models.credit import BudgetAlert, CreditEntry, CreditSpan
 from control.models.deployment import Deployment, ScalingState
-from control.models.drift import Attempt, Drift, EngineCount
+from control.models.drift import Attempt, Drift, EngineCount, EngineReading
 from control.models.fleet import Device, IllegalMove, Node, Reservation
 from control.models.invoices import (
     BillingPeriod,
@@ -24,7 +26,8 @@ from control.models.invoices import (
     Invoice,
     InvoiceLine,
 )
-from control.models.measures import ColdStart, VersionPeak
+from control.models.letters import Incident, IncidentLetter, Letter
+from control.models.measures import ColdStart, VersionPeak, WakeUp
 from control.models.members import TenantMember
 from control.models.money import Account, AccountLease, CostRate, Posting, Price, Transfer
 from control.models.override import Override
@@ -52,22 +55,29 @@ __all__ = [
     "ColdStart",
     "CostHour",
     "CostHourMade",
+    "CostMonth",
     "CostPool",
     "CostRate",
+    "CostShare",
     "CreditEntry",
+    "CreditSpan",
     "Deployment",
     "Device",
     "Drift",
     "EngineCount",
+    "EngineReading",
     "DeviceHour",
     "DeviceUse",
     "ExportSchedule",
     "GatewayProcess",
     "GoodwillCredit",
     "IllegalMove",
+    "Incident",
+    "IncidentLetter",
     "Invoice",
     "InvoiceLine",
     "Key",
+    "Letter",
     "Node",
     "NodeRuntime",
     "NodeWeights",
@@ -99,4 +109,5 @@ __all__ = [
     "Version",
     "VersionMeasure",
     "VersionPeak",
+    "WakeUp",
 ]

@@ -156,3 +156,44 @@ class Variant(models.Model):
 
     def __str__(self) -> str:
         return f"{self.version}: {self.kind} than {self.of}"
+
+
+class CostMonth(models.Model):
+    """A month (UTC) whose costs are exported as they were when it was closed. Append-only."""
+
+    month = models.CharField(max_length=7, unique=True, help_text="As in 2026-11")
+    issuer = models.CharField(max_length=160, blank=True)
+    provider = models.CharField(max_length=160, blank=True)
+    host = models.CharField(max_length=160, blank=True)
+    region_id = models.CharField(max_length=64, blank=True)
+    region_name = models.CharField(max_length=160, blank=True)
+    frozen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.month
+
+
+class CostShare(models.Model):
+    """What a tenant's deployment, or a line of nobody's, had of a pool in a frozen month.
+
+    Names as they were. Append-only.
+    """
+
+    month = models.ForeignKey(CostMonth, models.PROTECT, related_name="shares", db_index=False)
+    position = models.PositiveIntegerField()
+    pool = models.CharField(max_length=63, blank=True)
+    currency = models.CharField(max_length=3)
+    tenant = models.CharField(max_length=63, blank=True)
+    deployment = models.CharField(max_length=63, blank=True)
+    line = models.CharField(max_length=12)
+    microseconds = models.BigIntegerField()
+    pico = models.DecimalField(max_digits=38, decimal_places=0)
+    ratio = models.DecimalField(max_digits=8, decimal_places=6, help_text="Of its pool's cost")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["month", "position"], name="share_of_a_month")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.month} {self.position}"

@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from control.models.letters import Letter
 from control.models.money import Account, Transfer
 from control.models.tenancy import Tenant
 from control.states import Delivery
@@ -27,7 +28,23 @@ class CreditEntry(models.Model):
         return f"{self.kind} of {self.amount_pico} for {self.tenant}"
 
 
-class BudgetAlert(models.Model):
+class CreditSpan(models.Model):
+    """From when until when calls were paid for by credit: by their start. Spans do not overlap."""
+
+    account = models.ForeignKey(Account, models.CASCADE, related_name="spans")
+    begins_at = models.DateTimeField()
+    ends_at = models.DateTimeField(help_text="Far away while they are")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["account", "begins_at"], name="span_begins_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.account} from {self.begins_at:%Y-%m-%d %H:%M}"
+
+
+class BudgetAlert(Letter):
     """A part of an account that is used: told once for each amount that it had."""
 
     account = models.ForeignKey(
@@ -47,11 +64,6 @@ class BudgetAlert(models.Model):
     at = models.DateTimeField()
     seen_at = models.DateTimeField(null=True, blank=True)
     seen_by = models.CharField(max_length=128, blank=True, default="")
-    url = models.CharField(max_length=500, blank=True, default="")
-    delivery = models.CharField(max_length=16, default=Delivery.NONE)
-    tries = models.PositiveSmallIntegerField(default=0)
-    try_at = models.DateTimeField(null=True, blank=True)
-    answer = models.CharField(max_length=200, blank=True, default="", help_text="To the last try")
 
     class Meta:
         constraints = [

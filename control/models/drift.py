@@ -63,6 +63,20 @@ class EngineCount(models.Model):
         return f"{self.replica} {self.hour:%Y-%m-%d %H}h"
 
 
+class EngineReading(models.Model):
+    """Of an engine that Weir did not launch: when its counters were read last, or why not."""
+
+    replica = models.OneToOneField(
+        Replica, models.CASCADE, primary_key=True, related_name="reading"
+    )
+    read_at = models.DateTimeField(null=True, blank=True)
+    tried_at = models.DateTimeField()
+    why_not = models.CharField(max_length=300, blank=True, default="", db_default="")
+
+    def __str__(self) -> str:
+        return f"{self.replica}: {self.why_not or self.read_at}"
+
+
 class Drift(models.Model):
     """One replica-hour: the engine's counters beside the attempts, and what nothing explains."""
 

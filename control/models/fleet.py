@@ -42,6 +42,10 @@ class Node(models.Model):
     host = models.JSONField(
         default=dict, db_default={}, blank=True, help_text="glibc, Python, processor: as it says"
     )
+    memory_free_bytes = models.BigIntegerField(
+        null=True, blank=True, help_text="Of the RAM of a host with cards"
+    )
+    memory_read_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     note = models.TextField(blank=True, default="", help_text="Why its state is what it is")
     joined_at = models.DateTimeField(auto_now_add=True)

@@ -67,3 +67,18 @@ class ColdStart(models.Model):
             + self.capture_seconds
             + self.warm_up_seconds
         )
+
+
+class WakeUp(models.Model):
+    """How long one sleeping engine took until it served again."""
+
+    replica = models.ForeignKey(Replica, models.CASCADE, related_name="wake_ups")
+    version = models.ForeignKey(Version, models.CASCADE, related_name="wake_ups")
+    seconds = models.FloatField()
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["version", "at"], name="wake_ups_of_a_version")]
+
+    def __str__(self) -> str:
+        return f"{self.replica}: awake after {self.seconds:.1f} s"

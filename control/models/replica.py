@@ -65,6 +65,12 @@ class Replica(models.Model):
     unrouted_version = models.BigIntegerField(
         null=True, blank=True, help_text="Of the replicas' part: the first that sends it no call"
     )
+    sleep_level = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="That it falls asleep to, once drained; 0: it is stopped"
+    )
+    awake = models.JSONField(
+        null=True, blank=True, help_text="What it held before it slept, to be held again"
+    )
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -91,7 +97,8 @@ class Replica(models.Model):
         old = ReplicaState(self.state)
         if to not in REPLICA_MOVES[old]:
             raise IllegalMove(f"{self}: {old} -> {to}: {reason}")
-        written = {"state": to, "reason": reason[:REASON_CHARACTERS_MAX], "state_at": at, **fields}
+        written = {"state": to, "reason": reason[:REASON_CHARACTERS_MAX], "state_at": at}
+        written |= _of_its_drain(to) | fields
         if to is ReplicaState.READY and self.ready_at is None:
             written["ready_at"] = at
         if to in REPLICA_FINAL:
@@ -109,6 +116,14 @@ class Replica(models.Model):
         for name, value in written.items():
             setattr(self, name, value)
         return True
+
+
+def _of_its_drain(to: ReplicaState) -> dict:
+    """What an earlier drain left behind, which a node that was lost may have cut off."""
+    if to is ReplicaState.DRAINING:
+        return {"drain_by": None, "sleep_level": 0}  # who drains it for another reason ends it
+    serves_on = to is not ReplicaState.LOST and to not in REPLICA_FINAL
+    return {"drain_by": None, "unrouted_version": None} if serves_on else {}
 
 
 class StateChange(models.Model):

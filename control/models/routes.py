@@ -62,6 +62,7 @@ class SnapshotPart(models.Model):
 
     CHANNEL_STALE = "weir_snapshot_stale"  # heard by the builder, and by gateways without one
     CHANNEL_BUILT = "weir_snapshot_built"  # heard by gateways
+    CHANNEL_REVOKED = "weir_key_revoked"  # heard by gateways
 
     def __str__(self) -> str:
         return f"{self.part} v{self.version} (built {self.built})"
@@ -79,6 +80,15 @@ class SnapshotPart(models.Model):
             cursor.execute("SELECT pg_notify(%s, %s)", [cls.CHANNEL_STALE, str(part)])
         return version[0] if version else 0
 
+    @classmethod
+    def tell_revoked(cls, key_id: int, version: int) -> None:
+        """Gateways take the key out of what they know, before the part is compiled again.
+
+        `version` of identities knows of it.
+        """
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [cls.CHANNEL_REVOKED, f"{version} {key_id}"])
+
 
 _RAISE = "UPDATE control_snapshotpart SET version = version + 1 WHERE part = %s RETURNING version"
 
@@ -93,6 +103,9 @@ class GatewayProcess(models.Model):
     owner = models.CharField(max_length=128, primary_key=True)
     replicas_version = models.BigIntegerField(default=0)
     calls = models.JSONField(default=dict, help_text="By replica, of those that drain")
+    refused = models.JSONField(
+        null=True, blank=True, help_text="Prompts that two engines died of, and until when"
+    )
     seen_at = models.DateTimeField()
 
     def __str__(self) -> str:

@@ -18,6 +18,12 @@ class Tenant(models.Model):
         db_default="",
         help_text="Told when budgets are used up",
     )
+    alert_secret_number = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="How often it was rotated"
+    )
+    alert_secret_until = models.DateTimeField(
+        null=True, blank=True, help_text="Until then the one before signs too"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(null=True, blank=True)
 

@@ -73,6 +73,11 @@ class UsageEvent(models.Model):
         indexes = [
             models.Index(fields=["started_at", "id"], name="usage_by_start"),
             BrinIndex(fields=["id"], name="usage_by_id"),  # what came after a month was closed
+            models.Index(  # few: a preview of prices reads no month for them
+                fields=["version", "started_at"],
+                condition=models.Q(kind="final") & ~models.Q(outcome="complete"),
+                name="usage_interrupted",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -7,19 +7,20 @@ from control.placement.room import gib
 from control.placement.wanted import AntiAffinity
 from control.placement.world import Need, Room
 
+_CHANGES = {
+    Why.TAKEN: "let it share cards (placement.share: shared) with launches that do",
+    Why.SLICE: "leave out tensor_parallel_size, or name a pool of whole cards",
+    Why.NOT_NAMED: "name other devices (placement.devices)",
+}
 LOOKED_AT_MAX = 16  # nodes: what stands in the way there stands in the way elsewhere
 
 
 def advice(need: Need, fleet: Fleet) -> tuple[str, ...]:
     """The nearest cures first; nothing that would not help."""
     whys = set(_whys(need, fleet))
-    found = []
-    if Why.TAKEN in whys:
-        found.append("let it share cards (placement.share: shared) with launches that do")
+    found = [change for why, change in _CHANGES.items() if why in whys]
     if Why.MEMORY in whys:
         found.append(_smaller(need, fleet))
-    if Why.NOT_NAMED in whys:
-        found.append("name other devices (placement.devices)")
     if need.pin:
         found.append("leave out node")
     if need.anti_affinity == AntiAffinity.REQUIRED:
@@ -39,9 +40,13 @@ def _smaller(need: Need, fleet: Fleet) -> str:
     if most >= size.fixed_bytes:
         least = gib(size.kv_bytes_min)
         return f"ask for a smaller KV cache than {least} (memory, max_model_len)"
-    if room is not Room.RAM and need.devices < 8:
+    if room is not Room.RAM and need.devices < 8 and _has_whole_cards(fleet):
         return f"split it over {2 * need.devices} devices (tensor_parallel_size)"
     return f"free memory: the largest gap has {gib(most)}"
+
+
+def _has_whole_cards(fleet: Fleet) -> bool:
+    return any(not it.is_slice for node in fleet.nodes[:LOOKED_AT_MAX] for it in node.devices)
 
 
 def _whys(need: Need, fleet: Fleet) -> list[Why]:

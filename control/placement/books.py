@@ -3,11 +3,12 @@
 from collections import defaultdict
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Exists, OuterRef, Q
 
 from control.models import Device, Node, NodeWeights, Project, Replica, Reservation, Version
-from control.placement import overrides
+from control.placement import overrides, room
 from control.placement.world import DeviceFacts, Holder, NodeFacts, ProjectQuota, Range
 from control.states import (
     REPLICA_FINAL,
@@ -23,6 +24,8 @@ from engines.spec import BadSpec
 
 READING_SECONDS_MAX = 15  # an older reading of a device says nothing about now
 NVLINK = "nvlink"
+STUCK_SECONDS = 60  # after the end of a launch, for its processes to go
+STUCK_MAX = 1000  # reservations that are told
 KEY_CHARACTERS_MAX = 200  # of the name of a folder of weights, as nodes tell it
 _ENDS = {*REPLICA_FINAL, ReplicaState.DRAINING}
 _WITH_WEIGHTS = (
@@ -32,25 +35,38 @@ _WITH_WEIGHTS = (
     ReplicaState.READY,
     ReplicaState.UNHEALTHY,
     ReplicaState.DRAINING,
+    ReplicaState.ASLEEP,
+    ReplicaState.WAKING,
+)
+_STARTS = frozenset(
+    {
+        ReplicaState.PLACED,
+        ReplicaState.PREPARING,
+        ReplicaState.STARTING,
+        ReplicaState.LOADING,
+        ReplicaState.WARMING,
+    }
 )
 _HOLDER = (
     *("device_id", "memory", "replica_id", "replica__generation", "replica__state"),
     *("replica__deployment_id", "replica__deployment__name", "replica__deployment__priority"),
     *("replica__deployment__project_id", "replica__version__model_id"),
+    *("replica__host_memory_bytes", "replica__host_booked_bytes"),
 )
 
 
 def nodes(at: datetime) -> list[NodeFacts]:
     """Every node that is not removed, silent ones too: their refusal has a reason."""
     held = _held(Reservation.objects.all())
-    by_node = defaultdict(list)
+    by_node, left = defaultdict(list), {row.device_id: left_on(row) for row in stuck(at)}
     for row in Device.objects.order_by("index", "uuid"):
-        by_node[row.node_id].append(_device(row, held[row.pk], _device_blocked(row, at)))
+        blocked = _device_blocked(row, at) or left.get(row.pk, "")
+        by_node[row.node_id].append(_device(row, held[row.pk], blocked))
     weights, deployments = _weights(), defaultdict(set)
     living = Replica.objects.exclude(node=None).filter(state__in=REPLICA_LIVE)
     for node_id, deployment_id in living.values_list("node_id", "deployment_id").distinct():
         deployments[node_id].add(deployment_id)
-    full, ram = overrides.full_hosts(), _ram_booked()
+    full, ram = overrides.full_hosts(), _ram_holders()
     return [
         NodeFacts(
             id=row.pk,
@@ -61,24 +77,54 @@ def nodes(at: datetime) -> list[NodeFacts]:
             deployments=frozenset(deployments[row.pk]),
             pool=row.pool,
             preemptible=row.is_preemptible,
-            ram_bytes=row.host.get("memory_bytes", 0),
-            ram_booked_bytes=ram[row.pk],
+            **_ram(row, ram[row.pk], at),
         )
         for row in Node.objects.exclude(state=NodeState.REMOVED).order_by("name")
     ]
 
 
-def ram_booked_bytes(node: Node) -> int:
-    return _ram_booked(node=node)[node.pk]
+class _RamHolder(NamedTuple):
+    """A launch that has RAM of a host set aside, until it has given its cards back."""
+
+    node_id: int
+    booked_bytes: int
+    state: str
+    ready_at: datetime | None
+    taken_bytes: int | None
 
 
-def _ram_booked(**rows) -> dict[int, int]:
-    """Node → what of its RAM is set aside, until the launch has given its cards back."""
-    found: dict[int, int] = defaultdict(int)
+def ram_of(node: Node, at: datetime) -> dict:
+    """What NodeFacts tell of a host's RAM."""
+    return _ram(node, _ram_holders(node=node)[node.pk], at)
+
+
+def ram_booked(node_ids: list[int]) -> dict[int, int]:
+    """Node → what of its RAM is set aside beside its cards."""
+    found = _ram_holders(node__in=node_ids)
+    return {id_: sum(one.booked_bytes for one in found[id_]) for id_ in node_ids}
+
+
+def _ram(node: Node, holders: list[_RamHolder], at: datetime) -> dict:
+    read_at, known = node.memory_read_at, {"ram_bytes": node.host.get("memory_bytes", 0)}
+    known["ram_booked_bytes"] = sum(one.booked_bytes for one in holders)
+    if read_at is None or at - read_at > timedelta(seconds=READING_SECONDS_MAX):
+        return known  # an old reading says nothing about now
+    coming = sum(
+        max(0, one.booked_bytes - (one.taken_bytes or 0))
+        for one in holders
+        # Of one that has become ready since, the reading may not show all yet.
+        if one.state in _STARTS or one.ready_at and one.ready_at > read_at
+    )
+    return known | {"ram_available_bytes": node.memory_free_bytes, "ram_coming_bytes": coming}
+
+
+def _ram_holders(**rows) -> dict[int, list[_RamHolder]]:
+    found: dict[int, list[_RamHolder]] = defaultdict(list)
     held = Exists(Reservation.objects.filter(replica=OuterRef("pk"), state=ReservationState.HELD))
     launches = Replica.objects.filter(held, host_booked_bytes__gt=0, **rows)
-    for node_id, size in launches.values_list("node_id", "host_booked_bytes"):
-        found[node_id] += size
+    columns = ("node_id", "host_booked_bytes", "state", "ready_at", "host_memory_bytes")
+    for row in launches.values_list(*columns):
+        found[row[0]].append(_RamHolder(*row))
     return found
 
 
@@ -103,6 +149,22 @@ def _versions_by_key() -> dict[str, list[int]]:
         with suppress(BadSpec):
             found[key_of(source or {}, unsafe or ())[:KEY_CHARACTERS_MAX]].append(version_id)
     return found
+
+
+def stuck(at: datetime) -> list[Reservation]:
+    """Cards on which processes will not die: the driver is in trouble, and the rest is no offer."""
+    rows = Reservation.objects.filter(
+        state=ReservationState.HELD,
+        device__kind="gpu",
+        replica__state__in=REPLICA_FINAL,
+        replica__ended_at__lt=at - timedelta(seconds=STUCK_SECONDS),
+        device__node__state=NodeState.READY,
+    ).select_related("replica__deployment", "device__node")
+    return list(rows.order_by("replica", "pk")[:STUCK_MAX])
+
+
+def left_on(row: Reservation) -> str:
+    return f"holds what {row.replica} left: {row.replica.reason}"
 
 
 def quotas() -> list[ProjectQuota]:
@@ -133,7 +195,7 @@ def _held(rows) -> dict[int, dict[int, Holder]]:
 
 
 def _holder(row: tuple, ranges: tuple[Range, ...]) -> Holder:
-    generation, state, deployment_id, name, priority, project_id, model_id = row[3:]
+    generation, state, deployment_id, name, priority, project_id, model_id, *ram = row[3:]
     return Holder(
         replica_id=row[2],
         deployment_id=deployment_id,
@@ -143,6 +205,10 @@ def _holder(row: tuple, ranges: tuple[Range, ...]) -> Holder:
         project_id=project_id,
         ranges=ranges,
         ends=state in _ENDS,
+        asleep=state == ReplicaState.ASLEEP,
+        starts=state in _STARTS,
+        taken_bytes=ram[0],
+        host_bytes=ram[1],
     )
 
 
@@ -158,8 +224,10 @@ def _device(row: Device, held: dict[int, Holder], blocked: str = "") -> DeviceFa
         booked=tuple(span for holder in holders for span in holder.ranges),
         blocked=blocked,
         memory_free_bytes=row.memory_free_bytes,
+        coming_bytes=room.coming_bytes(holders) if row.kind == "cpu" else 0,
         holders=holders,
         links=_linked(row.links),
+        is_slice=bool(row.parent_uuid),
     )
 
 

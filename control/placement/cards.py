@@ -13,6 +13,8 @@ class DeviceKind:
     kind: str  # "gpu" | "cpu"
     memory_bytes: int
     in_fleet: int = 0
+    is_slice: bool = False  # by MIG: no engine runs over several of them
+    host_bytes: int = 0  # RAM of the host that has most; 0: not known
 
 
 def _card(name: str, memory_mib: int) -> DeviceKind:

@@ -1,4 +1,5 @@
-"""Who gives way to an interactive launch that finds no place: batch replicas, few. Pure."""
+"""Who gives way to a launch that finds no place: sleepers to any, batch replicas to interactive
+ones; few. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -34,7 +35,8 @@ class Displaces:
 
     def __str__(self) -> str:
         names = ", ".join(holder.name for holder in self.replicas)
-        return f"on {self.node}, where {names} of priority batch would give way"
+        who = "of priority batch" if not all(it.asleep for it in self.replicas) else "asleep,"
+        return f"on {self.node}, where {names} {who} would give way"
 
 
 @dataclass(frozen=True)
@@ -61,37 +63,60 @@ def seek(need: Need, fleet: Fleet) -> Placed | Unplaced | Waits | Displaces:
 def make_way(need: Need, fleet: Fleet) -> Way:
     """For a need that is not placed now."""
     if need.priority != Priority.INTERACTIVE:
-        return NobodyGivesWay("only interactive deployments displace others")
+        return _past_sleepers(need, fleet)
     nodes = [node for node in fleet.nodes if _somebody(node, _may_go)][:NODES_MAX]
     for node in nodes:
         if found := _without(need, node, _ends):
-            ending = [it for device in found[1] for it in device.holders if it.ends]
+            there = found[1] if any(map(_has_ends, found[1])) else node.devices
+            ending = [it for device in there for it in device.holders if it.ends]
             return Waits(node.name, _ids(found[1]), _names(ending))
-    ways = [way for node in nodes if (way := _displaced(need, node))]
+    ways = [way for node in nodes if (way := _displaced(need, node, _may_go))]
     # A way that has begun needs the fewest more: the choice holds from tick to tick.
     best = min(ways, key=lambda way: (len(way.replicas), way.node), default=None)
     return best or NobodyGivesWay("no batch replica stands where it would fit")
 
 
-def _displaced(need: Need, node: NodeFacts) -> Displaces | None:
-    found = _without(need, node, _may_go)
+def _past_sleepers(need: Need, fleet: Fleet) -> Displaces | NobodyGivesWay:
+    """What ends already may do: then nobody else is stopped."""
+    if not fleet.sleeps:
+        return NobodyGivesWay("only interactive deployments displace others")
+    nodes = [node for node in fleet.nodes if _somebody(node, _is_idle)][:NODES_MAX]
+    if not any(_without(need, node, _ends) for node in nodes):
+        ways = [way for node in nodes if (way := _displaced(need, node, _is_idle))]
+        if best := min(ways, key=lambda way: (len(way.replicas), way.node), default=None):
+            return best
+    return NobodyGivesWay("no sleeper stands where it would fit")
+
+
+def _displaced(need: Need, node: NodeFacts, may_go: Callable[[Holder], bool]) -> Displaces | None:
+    found = _without(need, node, may_go)
     if found is None:
         return None
     room, devices = found
     ids = _ids(devices)
-    victims = {
-        holder.replica_id: holder
-        for device in devices
-        for holder in device.holders
-        if _may_go(holder) and not holder.ends
-    }
     goes: dict[int, Holder] = {}
-    for replica_id in sorted(victims, reverse=True):  # the youngest has done the least
-        goes[replica_id] = victims[replica_id]
-        cleared = [_cleared(it, lambda who: who.ends or who.replica_id in goes) for it in devices]
-        if not any(filters.why_not(need, room, device) for device in cleared):
+    for holder in _in_order(devices, node, may_go):
+        goes[holder.replica_id] = holder
+        cleared = _cleared_node(node, lambda who: who.ends or who.replica_id in goes)
+        wanted = (device for device in cleared.devices if device.id in ids)
+        short = filters.short_of_ram(need, cleared)
+        if not short and not any(filters.why_not(need, room, device) for device in wanted):
             break
     return Displaces(node.name, ids, tuple(goes.values()))
+
+
+def _in_order(
+    devices: Iterable[DeviceFacts], node: NodeFacts, may_go: Callable[[Holder], bool]
+) -> list[Holder]:
+    """Who sleeps serves nobody; then the youngest has done the least. Those on other devices of
+    the host come last: they hold its RAM alone."""
+    found: dict[int, Holder] = {}
+    for part in (devices, node.devices):
+        there = {it.replica_id: it for device in part for it in device.holders}
+        able = [it for it in there.values() if may_go(it) and not it.ends]
+        for holder in sorted(able, key=lambda it: (it.asleep, it.replica_id), reverse=True):
+            found.setdefault(holder.replica_id, holder)
+    return list(found.values())
 
 
 def _without(
@@ -100,12 +125,29 @@ def _without(
     """The devices it would get if these were gone, as they are now."""
     if not _somebody(node, goes):
         return None
-    cleared = replace(node, devices=tuple(_cleared(device, goes) for device in node.devices))
+    cleared = _cleared_node(node, goes)
     now = {device.id: device for device in node.devices}
+    only_ram = replace(cleared, devices=node.devices)  # devices that are free as they are do first
     for room in filters.rooms_for(need):
-        if devices := fitting(need, room, cleared):
+        if devices := fitting(need, room, only_ram) or fitting(need, room, cleared):
             return room, tuple(now[device.id] for device in devices)
     return None
+
+
+def _cleared_node(node: NodeFacts, goes: Callable[[Holder], bool]) -> NodeFacts:
+    """What the kernel has free is unknown too until those with RAM beside their cards are gone."""
+    gone = {it.replica_id: it.host_bytes for d in node.devices for it in d.holders if goes(it)}
+    back = sum(gone.values())
+    return replace(
+        node,
+        devices=tuple(_cleared(device, goes) for device in node.devices),
+        ram_booked_bytes=node.ram_booked_bytes - back,
+        ram_available_bytes=None if back else node.ram_available_bytes,
+    )
+
+
+def _has_ends(device: DeviceFacts) -> bool:
+    return any(holder.ends for holder in device.holders)
 
 
 def _somebody(node: NodeFacts, goes: Callable[[Holder], bool]) -> bool:
@@ -126,8 +168,12 @@ def _ends(holder: Holder) -> bool:
     return holder.ends
 
 
+def _is_idle(holder: Holder) -> bool:
+    return holder.ends or holder.asleep
+
+
 def _may_go(holder: Holder) -> bool:
-    return holder.ends or holder.priority == Priority.BATCH
+    return _is_idle(holder) or holder.priority == Priority.BATCH
 
 
 def _ids(devices: Iterable[DeviceFacts]) -> tuple[int, ...]:

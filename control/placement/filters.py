@@ -13,9 +13,16 @@ class Why(StrEnum):
     BLOCKED = "blocked"
     NOT_NAMED = "not named"
     LEFT = "left"
+    SLICE = "slice"
     TAKEN = "taken"
     PRIORITY = "priority"
     MEMORY = "memory"
+
+
+_WORDS = {
+    Why.NOT_NAMED: "is not among the devices that the deployment names",
+    Why.LEFT: "is avoided for now: a replica of the deployment leaves it, or others fill it",
+}
 
 
 def rooms_for(need: Need) -> tuple[Room, ...]:
@@ -41,17 +48,22 @@ def why_not_node(need: Need, node: NodeFacts) -> str:
         return "has a replica of the deployment, whose anti_affinity is required"
     if not node.devices:
         return "has reported no device yet"
-    return _short_of_ram(need, node)
+    return short_of_ram(need, node)
 
 
-def _short_of_ram(need: Need, node: NodeFacts) -> str:
-    """Weights that a card does not hold lie in the RAM of its host, page-locked."""
+def short_of_ram(need: Need, node: NodeFacts) -> str:
+    """Engines on cards have processes, and weights that a card does not hold lie page-locked in
+    the RAM of its host."""
     needed, free = rooms.host_bytes(need, node.devices), rooms.ram_free_bytes(node)
     if not needed or free is None or needed <= free:
         return ""
+    read = node.ram_available_bytes
+    seen = "" if read is None else f", {gib(read)} are free"
+    coming = f", {gib(node.ram_coming_bytes)} go to launches that start" if seen else ""
     return (
-        f"has {gib(free)} of its {gib(node.ram_bytes)} of RAM to give to weights "
-        f"({gib(node.ram_booked_bytes)} are given); cpu_offload_gb needs {gib(needed)}"
+        f"has {gib(free)} of its {gib(node.ram_bytes)} of RAM to give "
+        f"({gib(node.ram_booked_bytes)} are booked{seen}{coming}); "
+        f"{gib(needed)} are needed, for processes and what cpu_offload_gb leaves there"
     )
 
 
@@ -64,6 +76,8 @@ def why_not(need: Need, room: Room, device: DeviceFacts) -> Why | None:
         return Why.NOT_NAMED
     if device.id in need.avoid:
         return Why.LEFT
+    if need.devices > 1 and device.is_slice:
+        return Why.SLICE
     if room is Room.OWN and device.booked:
         return Why.TAKEN
     if room is Room.SHARED and any(it.priority != need.priority for it in device.holders):
@@ -78,10 +92,12 @@ def told(why: Why, need: Need, room: Room, device: DeviceFacts) -> str:
             return f"is a {device.kind}, on which this engine does not run"
         case Why.BLOCKED:
             return device.blocked
-        case Why.NOT_NAMED:
-            return "is not among the devices that the deployment names"
-        case Why.LEFT:
-            return "is avoided for now: a replica of the deployment leaves it, or others fill it"
+        case Why.NOT_NAMED | Why.LEFT:
+            return _WORDS[why]
+        case Why.SLICE:
+            return (
+                f"is a MIG slice: an engine sees one of them alone, and {need.devices} are wanted"
+            )
         case Why.TAKEN:
             return f"is held by {_holders(device)}, and a card of its own is wanted"
         case Why.PRIORITY:
@@ -93,6 +109,7 @@ def told(why: Why, need: Need, room: Room, device: DeviceFacts) -> str:
 def _short(need: Need, room: Room, device: DeviceFacts) -> str:
     free, least = rooms.free_bytes(device), rooms.least_bytes(need, room, device)
     booked = rooms.booked_bytes(device)
+    to_come = f", {gib(device.coming_bytes)} of it not taken yet" if device.coming_bytes else ""
     stated = f" ({need.stated})" if need.stated else ""
     if room is Room.OWN:
         total = device.memory_total_bytes
@@ -100,7 +117,7 @@ def _short(need: Need, room: Room, device: DeviceFacts) -> str:
         least = max(least, int(total * share))
     return (
         f"has {gib(free)} free of {gib(device.memory_total_bytes)} "
-        f"({gib(booked)} booked, {gib(device.foreign_bytes)} used by others); "
+        f"({gib(booked)} booked{to_come}, {gib(device.foreign_bytes)} used by others); "
         f"{gib(least)} are needed{stated}"
     )
 

@@ -8,6 +8,7 @@ from control.placement.cards import DeviceKind
 from control.placement.kv_cache import KvCost
 from control.placement.memory import GIB, Demand, Held, Sizes
 from control.placement.model import ModelFacts
+from control.placement.room import RAM_RATIO
 
 PARALLEL = (2, 4, 8)
 CONTEXT_TOKENS_LEAST = 1024  # a shorter one is no cure
@@ -81,7 +82,7 @@ def guidance(model: ModelFacts) -> str:
 def _fit(model: ModelFacts, demand: Demand, device: DeviceKind, held: Held | None) -> Fit:
     size = _sizes(model, demand, device, held)
     left = memory.room_for_kv(size, budget_bytes(device))
-    fits = demand.devices == 1 or device.kind == "gpu"
+    fits = demand.devices == 1 or _runs_over_several(device)
     fits = fits and left >= size.kv_bytes_min
     kv_bytes = _kv_given(left, size, demand) if fits else left
     length = demand.context_tokens or model.kv.context_tokens
@@ -99,6 +100,10 @@ def _fit(model: ModelFacts, demand: Demand, device: DeviceKind, held: Held | Non
         why=_why(fits, left, size, demand, device),
         remedies=() if fits else _remedies(model, demand, device, size.kv_bytes_min - left),
     )
+
+
+def _runs_over_several(device: DeviceKind) -> bool:
+    return device.kind == "gpu" and not device.is_slice
 
 
 def budget_bytes(device: DeviceKind) -> int:
@@ -124,8 +129,9 @@ def _kv_given(left: int, size: Sizes, demand: Demand) -> int:
 def _why(fits: bool, left: int, size: Sizes, demand: Demand, device: DeviceKind) -> str:
     if fits:
         return f"{_gib(left)} are left for the KV cache; {_gib(size.kv_bytes_min)} are needed"
-    if device.kind == "cpu" and demand.devices > 1:
-        return "one model over several CPU devices is not offered"
+    if demand.devices > 1 and not _runs_over_several(device):
+        what = "CPU devices" if device.kind == "cpu" else "MIG slices"
+        return f"one model over several {what} is not offered"
     if left < 0:
         return f"weights and overhead are {_gib(-left)} more than it gives an engine"
     wanted = f"{demand.calls} calls" if demand.calls else "one call of full length"
@@ -177,7 +183,7 @@ def _wider(
     model: ModelFacts, demand: Demand, device: DeviceKind, also: _Try | None = None
 ) -> Iterable[_Try]:
     """Over more cards; each takes whole heads."""
-    if device.kind != "gpu":
+    if not _runs_over_several(device):
         return
     for devices in PARALLEL:
         if devices <= demand.devices or model.shape.heads % devices:
@@ -245,6 +251,9 @@ def _offloaded(
     if more * GIB > OFFLOAD_RATIO_MAX * model.weights.on_each(demand.devices):
         return
     gib = demand.offload_bytes // GIB + more
+    in_ram = memory.host_bytes(demand.devices, gib * GIB)
+    if device.host_bytes and in_ram > device.host_bytes * RAM_RATIO:
+        return
     what = f"offload of {gib} GiB of weights a card to host RAM (slow: each step reads them)"
     yield _Try(what, model, replace(demand, offload_bytes=gib * GIB), (("cpu_offload_gb", gib),))
 

@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 from control.placement.groups import largest_linked
 from control.placement.room import free_bytes
@@ -45,6 +46,12 @@ class Fleet:
     @property
     def nodes(self) -> list[NodeFacts]:
         return self._nodes
+
+    @cached_property
+    def sleeps(self) -> bool:
+        """Somebody does, as the plan began."""
+        devices = (device for node in self._nodes for device in node.devices)
+        return any(holder.asleep for device in devices for holder in device.holders)
 
     def node(self, node_id: int) -> NodeFacts:
         return self._nodes[self._place[node_id]]
@@ -91,8 +98,12 @@ class Fleet:
             _booked(device, given[device.id], need) if device.id in given else device
             for device in node.devices
         )
-        ram = node.ram_booked_bytes + placed.host_bytes
-        after = replace(_with(node, need.deployment_id), devices=devices, ram_booked_bytes=ram)
+        after = replace(
+            _with(node, need.deployment_id),
+            devices=devices,
+            ram_booked_bytes=node.ram_booked_bytes + placed.host_bytes,
+            ram_coming_bytes=node.ram_coming_bytes + placed.host_bytes,
+        )
         self._change(node, after)
         if need.project_id is not None:
             self.held[need.project_id] |= set(given)
@@ -235,4 +246,10 @@ def _booked(device: DeviceFacts, ranges: tuple, need: Need) -> DeviceFacts:
     holder = Holder(
         0, need.deployment_id, need.name, need.model_id, need.priority, need.project_id, ranges
     )
-    return replace(device, booked=device.booked + ranges, holders=(*device.holders, holder))
+    coming = sum(upper - lower for lower, upper in ranges) if device.kind == "cpu" else 0
+    return replace(
+        device,
+        booked=device.booked + ranges,
+        holders=(*device.holders, holder),
+        coming_bytes=device.coming_bytes + coming,
+    )

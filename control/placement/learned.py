@@ -13,6 +13,7 @@ def held_beside_kv(version: Version) -> dict[str, Held]:
             said = peak.consumed_bytes + (peak.activation_bytes or 0) + (peak.graph_bytes or 0)
         seen = max(said or 0, peak.beside_kv_bytes or 0)
         before = found.get(peak.device_kind, Held(0, whole=False))
+        host_bytes = max(before.host_bytes, peak.host_bytes or 0)
         if seen >= before.bytes and seen:
-            found[peak.device_kind] = Held(seen, whole=said is not None)
+            found[peak.device_kind] = Held(seen, said is not None, host_bytes)
     return found

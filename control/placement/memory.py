@@ -13,6 +13,10 @@ CALLS_DEFAULT = 16
 SLOTS_MAX = 256
 
 CPU_OVERHEAD_BYTES = 2 * GIB + 512 * MIB  # three processes, a large tokenizer: 2.4 GiB measured
+# Of RAM, beside cards: an API server, and a process for each of them. Files of weights lie in the
+# page cache, which gives way.
+FRONT_HOST_BYTES = GIB
+CARD_HOST_BYTES = 2 * GIB
 CONTEXT_BYTES = 768 * MIB  # of the driver and its libraries, on each card
 LINK_BYTES = 512 * MIB  # buffers of cards that work on one model together
 GRAPH_BYTES = 512 * MIB  # captured steps, and a thirty-second of the weights
@@ -29,7 +33,7 @@ class Sizes:
     kv_bytes_min: int
     kv_bytes: int
     call_bytes: int
-    host_bytes: int = 0  # of RAM, for weights that are not kept on the device
+    host_bytes: int = 0  # of RAM beside a card: of its processes, and weights it does not keep
 
     @property
     def bytes_min(self) -> int:
@@ -42,6 +46,7 @@ class Held:
 
     bytes: int
     whole: bool  # the engine told its largest step too, so that less than estimated is enough
+    host_bytes: int = 0  # of RAM, by all processes of a launch
 
 
 # The stub engine has no model: one small process.
@@ -115,8 +120,16 @@ def sizes(
         kv_bytes_min=least,
         kv_bytes=wanted,
         call_bytes=one,
-        host_bytes=offloaded * n,
+        host_bytes=host_bytes(n, offloaded, held) if device_kind == "gpu" else 0,
     )
+
+
+def host_bytes(devices: int, offloaded_bytes: int, held: Held | None = None) -> int:
+    """RAM that a launch on so many cards takes. Its weights there are no pages of its own, so what
+    was measured of a launch that has some is not all."""
+    if held is not None and held.host_bytes and not offloaded_bytes:
+        return held.host_bytes
+    return FRONT_HOST_BYTES + devices * (CARD_HOST_BYTES + offloaded_bytes)
 
 
 def corrected(estimate_bytes: int, held: Held | None) -> int:

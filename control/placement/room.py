@@ -1,14 +1,14 @@
 """How much of a device can be booked, and how much a launch books of it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 
 from control.placement.memory import GIB, OWN_KEPT_BYTES, OWN_RATIO, Sizes
-from control.placement.world import DeviceFacts, Need, NodeFacts, Range, Room
+from control.placement.world import DeviceFacts, Holder, Need, NodeFacts, Range, Room
 
 RESERVE_RATIO = 0.02
 RESERVE_BYTES_MAX = GIB // 2
-RAM_RATIO = 0.8  # of a host's RAM that weights may take: engines' own processes need some too
+RAM_RATIO = 0.8  # of a host's RAM that may be booked beside cards: all else there needs some too
 SHARED_FACTOR = 1.2  # of what an engine needs: its peaks are not its neighbours'
 BESIDE_FACTOR = 1.4  # beside another model, whose peaks come at other times
 
@@ -18,12 +18,22 @@ def free_bytes(device: DeviceFacts) -> int:
     booked = booked_bytes(device)
     free = device.memory_total_bytes - booked - device.foreign_bytes
     if device.memory_free_bytes is not None:
-        free = min(free, device.memory_free_bytes)
+        free = min(free, device.memory_free_bytes - device.coming_bytes)
     return max(0, free - _kept_bytes(device.memory_total_bytes))
 
 
 def booked_bytes(device: DeviceFacts) -> int:
     return sum(upper - lower for lower, upper in device.booked)
+
+
+def coming_bytes(holders: Iterable[Holder]) -> int:
+    """Booked, and not taken yet: the host shows it as free, and who takes more than he booked must
+    not make up for it."""
+    return sum(
+        max(0, sum(upper - lower for lower, upper in holder.ranges) - (holder.taken_bytes or 0))
+        for holder in holders
+        if holder.starts or holder.taken_bytes is not None
+    )
 
 
 def own_ratio(total_bytes: int, foreign_bytes: int = 0) -> float:
@@ -83,10 +93,13 @@ def host_bytes(need: Need, devices: Sequence[DeviceFacts]) -> int:
 
 
 def ram_free_bytes(node: NodeFacts) -> int | None:
-    """What its host can still give to weights; None: it has not said what it has."""
+    """What its host can still give beside its cards; None: it has not said what it has."""
     if not node.ram_bytes:
         return None
-    return max(0, int(node.ram_bytes * RAM_RATIO) - node.ram_booked_bytes)
+    free = int(node.ram_bytes * RAM_RATIO) - node.ram_booked_bytes
+    if node.ram_available_bytes is not None:
+        free = min(free, node.ram_available_bytes - node.ram_coming_bytes)
+    return max(0, free)
 
 
 def take(device: DeviceFacts, count: int) -> tuple[Range, ...] | None:

@@ -35,6 +35,8 @@ def place(need: Need, fleet: Fleet) -> Placed | Unplaced:
 
 def on_these(need: Need, node: NodeFacts) -> Placed | Unplaced:
     """On the devices of a launch that is there already, all of them."""
+    if short := filters.short_of_ram(need, node):
+        return Unplaced({node.name: short})
     reasons, room = {}, filters.room_of(need, node.devices[0])
     for device in node.devices:
         if why := filters.why_not(need, room, device):
@@ -57,7 +59,7 @@ def placed(need: Need, room: Room, node: NodeFacts, devices: Group) -> Placed:
     if len(devices) > 1 and room is not Room.RAM and not groups.are_linked(devices):
         booked += ", without NVLink between them"
     beside = rooms.host_bytes(need, devices)
-    if beside:
+    if beside and node.ram_bytes:
         booked += f", and {gib(beside)} of its RAM"
     return Placed(node.id, node.name, shares, kv, booked, room, beside)
 

@@ -30,6 +30,10 @@ class Holder:
     project_id: int | None = None
     ranges: tuple[Range, ...] = ()
     ends: bool = False  # it drains or is over: what it holds is soon free
+    asleep: bool = False  # it holds little, and gives way to whoever needs that
+    starts: bool = False  # it may not have taken yet what it holds
+    taken_bytes: int | None = None  # of a host's RAM, lately read; None: not read yet
+    host_bytes: int = 0  # of it, that is booked beside cards
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,10 @@ class DeviceFacts:
     booked: tuple[Range, ...] = ()
     blocked: str = ""  # why nothing is placed on it: its reading failed or is old
     memory_free_bytes: int | None = None  # as the driver says; None: it does not
+    coming_bytes: int = 0  # of a host's RAM: booked, and not taken yet
     holders: tuple[Holder, ...] = ()
     links: frozenset[str] = frozenset()  # uuids that NVLink leads to
+    is_slice: bool = False  # of a card, by MIG: CUDA shows a process one of them alone
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,9 @@ class NodeFacts:
     pool: str = "default"
     preemptible: bool = False  # it may be taken away at any time
     ram_bytes: int = 0  # of a host with cards; 0: it has not said
-    ram_booked_bytes: int = 0  # for weights that cards there do not hold
+    ram_booked_bytes: int = 0  # for engines, and for weights that cards there do not hold
+    ram_available_bytes: int | None = None  # as its kernel said; None: not lately
+    ram_coming_bytes: int = 0  # of what is booked, not taken yet at that reading
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ class Placed:
     kv_bytes: int  # on each device
     reason: str
     room: Room = Room.RAM
-    host_bytes: int = 0  # of the node's RAM, for weights that are not kept on its cards
+    host_bytes: int = 0  # of the node's RAM, beside its cards
 
 
 @dataclass(frozen=True)

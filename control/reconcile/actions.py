@@ -23,6 +23,7 @@ from control.reconcile.world import (
     Note,
     Start,
     Stop,
+    Wake,
 )
 from control.states import DeploymentState, Part, ReplicaState
 
@@ -40,7 +41,7 @@ def carry_out(action: Action, *, by: str, at: datetime, seen: Seen | None = None
             return _write(action, launch_after=action.launch_after)
         case Note():
             return _write(action)
-        case Drain() | Stop() | Fail() | Lose():
+        case Wake() | Drain() | Stop() | Fail() | Lose():
             return _move_replica(action, seen or {}, by=by, at=at)
         case _:
             assert_never(action)
@@ -99,12 +100,13 @@ def _place(replica: Replica, action: Start, *, by: str, at: datetime) -> None:
             **_external_address(replica),
         )
         return
-    node = Node.objects.get(pk=action.placed.node_id)
+    node_id, beside = action.placed.node_id, action.placed.host_bytes
+    node = placement.lock_ram(node_id) if beside else Node.objects.get(pk=node_id)
     replica.move(
         ReplicaState.PLACED, reason=action.reason, by=by, at=at, node=node, **_room(action.placed)
     )
-    if action.placed.host_bytes:
-        placement.book_ram(replica, action.placed.host_bytes)
+    if beside:
+        placement.book_ram(replica, beside, at=at)
     placement.book(replica, action.placed.shares)
     transaction.on_commit(partial(orders.prepare, replica.pk, node.name))
 
@@ -120,12 +122,16 @@ def _external_address(replica: Replica) -> dict:
     return {"host": upstream.host, "port": upstream.port, "slots": slots}
 
 
-def _move_replica(action: Drain | Stop | Fail | Lose, seen: Seen, *, by: str, at: datetime) -> bool:
+def _move_replica(
+    action: Wake | Drain | Stop | Fail | Lose, seen: Seen, *, by: str, at: datetime
+) -> bool:
     replica = Replica.objects.select_related("node").get(pk=action.replica_id)
     if replica.state != seen.get(replica.pk, replica.state):
         return False  # one that seemed stuck may serve by now
     try:
         match action:
+            case Wake():
+                return _wake(replica, action, by=by, at=at)
             case Drain():
                 return _drain(replica, action, by=by, at=at)
             case Stop():
@@ -144,10 +150,27 @@ def _drain(replica: Replica, action: Drain, *, by: str, at: datetime) -> bool:
     drain_by = max(at, min(usual, action.by or usual))
     with transaction.atomic():
         moved = {"reason": action.reason, "by": by, "at": at, "drain_by": drain_by}
+        moved["sleep_level"] = action.sleep
         if not replica.move(ReplicaState.DRAINING, **moved):
             return False
         if replica.node:
             transaction.on_commit(partial(orders.stop, replica.pk, replica.node.name))
+    return True
+
+
+def _wake(replica: Replica, action: Wake, *, by: str, at: datetime) -> bool:
+    """Its node wakes it with the next look. Who has no place any more makes room for a launch."""
+    try:
+        with transaction.atomic():
+            moved = {"reason": action.reason, "by": by, "at": at, "sleep_level": 0}
+            if not replica.move(ReplicaState.WAKING, progress_percent=0, phase="waking", **moved):
+                return False
+            placement.restore(replica, at=at)
+            SnapshotPart.raise_version(Part.ROUTES)
+    except IntegrityError:
+        replica.refresh_from_db()
+        reason = "another launch has its memory by now: it is stopped, and a new one is launched"
+        return _drain(replica, Drain(replica.pk, reason), by=by, at=at)
     return True
 
 

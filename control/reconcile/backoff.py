@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from control.reconcile.world import BackOff, DeploymentFacts, Ended, Note, Policy, World
 from control.states import Hindrance, ReplicaState
 
-# Ends that say nothing of the version: what was taken away from it.
-NOT_ITS_OWN = frozenset({"node_removed"})
+# Ends that say nothing of the version's next launch: its node was taken away, it did not wake.
+NOT_ITS_OWN = frozenset({"node_removed", "wake_up"})
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from control.fleet import recycle
 from control.models import Deployment, Node, Override, Reservation
 from control.placement import books
 from control.placement import facts as placement
+from control.placement.world import Need
 from control.reconcile import launches, pins
 from control.reconcile.leaving import is_spare
 from control.reconcile.rules import lacks
@@ -48,28 +49,29 @@ def world(at: datetime) -> World:
             | Q(state=DeploymentState.ACTIVE, replicas_wanted__gt=0)
             | ~Q(note="", hindrance="")
         )
-        .select_related("version__model", "version__measure")
-        .prefetch_related("version__peaks", _overrides())
+        .select_related("version")
         .annotate(generation=Max("replicas__generation"))
         .order_by("pk")
     )
-    left, held = _left(live.marked), _held(rows)
+    held = _held(rows)
     found = [
-        _deployment(row, pins.marked(live.of[row.pk], row.node, _named(row), held), left)
-        for row in rows
+        _deployment(row, pins.marked(live.of[row.pk], row.node, _named(row), held)) for row in rows
     ]
-    # At rest nothing is launched: then nobody asks for the devices, and what failed before.
-    lacking = {one.id for one in found if lacks(one, at)}
+    # At rest nothing is launched: then nobody asks what launches need, what devices there are, and
+    # what failed before.
+    lacking = {one.id: one.replicas for one in found if lacks(one, at)}
+    needs = _needs(lacking, live.marked) if lacking else {}
     ended = launches.ended([*lacking]) if lacking else {}
-    deployments = tuple(
-        replace(deployment, ended=tuple(ended.get(deployment.id, ()))) if ended else deployment
-        for deployment in found
-    )
-    short = any(one.need for one in found if one.id in lacking)
+    short = bool(needs)
     return World(
         at=at,
         policy=_policy(settings.WEIR_RECONCILE),
-        deployments=deployments,
+        deployments=tuple(
+            replace(one, need=needs.get(one.id), ended=tuple(ended.get(one.id, ())))
+            if one.id in needs or one.id in ended
+            else one
+            for one in found
+        ),
         nodes=tuple(books.nodes(at)) if short else (),
         quotas=tuple(books.quotas()) if short else (),
         heartbeats=tuple(
@@ -78,6 +80,25 @@ def world(at: datetime) -> World:
             if node.state != NodeState.REMOVED
         ),
     )
+
+
+def _needs(lacking: dict[int, tuple[ReplicaFacts, ...]], marked: list[int]) -> dict[int, Need]:
+    """Of those that engines of ours serve."""
+    rows = Deployment.objects.filter(pk__in=lacking).select_related(
+        "version__model", "version__measure"
+    )
+    rows = rows.prefetch_related("version__peaks", _overrides())
+    left = _left(marked)
+    return {
+        row.pk: placement.need(
+            row.version,
+            row,
+            avoid=left.get(row.pk, frozenset()),
+            expendable=is_spare(lacking[row.pk], row.replicas_min),
+        )
+        for row in rows
+        if not row.version.is_external
+    }
 
 
 def _overrides() -> Prefetch:
@@ -118,28 +139,19 @@ def _policy(given: dict) -> Policy:
     return Policy(**given)
 
 
-def _deployment(
-    row: Deployment,
-    replicas: list[ReplicaFacts],
-    left: dict[int, frozenset[int]],
-) -> DeploymentFacts:
-    need = None
-    if not row.version.is_external:
-        spare = is_spare(replicas, row.replicas_min)
-        need = placement.need(
-            row.version, row, avoid=left.get(row.pk, frozenset()), expendable=spare
-        )
+def _deployment(row: Deployment, replicas: list[ReplicaFacts]) -> DeploymentFacts:
     return DeploymentFacts(
         id=row.pk,
         state=DeploymentState(row.state),
         version_id=row.version_id,
         wanted=row.replicas_wanted,
-        need=need,
+        is_external=row.version.is_external,
         note=row.note,
         hindrance=Hindrance(row.hindrance),
         launch_after=row.launch_after,
         retry_at=row.retry_at,
         generation=row.generation or 0,
         recycle=recycle.of(row.recycle),
+        sleep=0 if row.version.is_external else row.scaling.get("sleep", 0),
         replicas=tuple(replicas),
     )

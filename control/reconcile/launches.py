@@ -16,7 +16,7 @@ ENDED_READ = 16  # enough for every back-off to have reached its limit
 _LIVE = (
     *("deployment_id", "pk", "generation", "state", "state_at", "version_id", "node_id"),
     *("deployment__version_id", "leaving", "progress_at", "ready_at", "calls"),
-    *("host_memory_bytes", "host_memory_ready_bytes"),
+    *("host_memory_bytes", "host_memory_ready_bytes", "sleep_level"),
 )
 _ENDED = (
     *("deployment_id", "state", "ended_at", "state_at", "ready_at"),
@@ -57,6 +57,7 @@ class _Row(NamedTuple):
     calls: int
     host_memory_bytes: int | None
     host_memory_ready_bytes: int | None
+    sleep_level: int
 
 
 def live(nodes: Iterable[Node]) -> Live:
@@ -103,6 +104,7 @@ def _live(row: _Row, host: _Host) -> ReplicaFacts:
         calls=row.calls,
         host_memory_bytes=row.host_memory_bytes,
         host_memory_ready_bytes=row.host_memory_ready_bytes,
+        sleep_level=row.sleep_level,
         on_preemptible=host.preemptible,
         leaves_by=host.leaves_by,
         leaves_since=host.leaves_since,

@@ -52,7 +52,8 @@ def _serves_on(replica: ReplicaFacts) -> bool:
 
 
 def _stays(replica: ReplicaFacts) -> bool:
-    return replica.state not in _GOING and not replica.leaving
+    away = replica.state in _GOING or replica.state is ReplicaState.ASLEEP
+    return not away and not replica.leaving
 
 
 def _urgency(replica: ReplicaFacts) -> tuple:

@@ -1,6 +1,7 @@
 """Probes of external engines: two good ones in a row make ready, three bad ones unhealthy."""
 
 import logging
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -84,9 +85,9 @@ class Probes:
                 log.exception("a round of probes failed; the next one begins anew")
 
 
-def targets() -> list[Target]:
+def targets(states: Iterable[ReplicaState] = PROBED) -> list[Target]:
     rows = Replica.objects.filter(
-        node=None, state__in=PROBED, version__engine__kind="external"
+        node=None, state__in=states, version__engine__kind="external"
     ).select_related("deployment", "version__model")
     return [Target(row, _address(row.version)) for row in rows.order_by("pk")]
 

@@ -12,7 +12,7 @@ HOUR_SECONDS = 3600
 def due(deployment: DeploymentFacts, at: datetime) -> tuple[ReplicaFacts, str] | None:
     """The oldest of those that are past a limit; one at a time, and only of the wanted version."""
     wanted = deployment.recycle
-    if wanted is None or deployment.need is None:
+    if wanted is None or deployment.is_external:
         return None  # an external engine is not ours to launch anew
     for replica in sorted(deployment.replicas, key=lambda one: one.generation):
         serves = replica.state is ReplicaState.READY and replica.is_current

@@ -5,7 +5,7 @@ from datetime import datetime
 from control.placement.displacing import Displaces, Waits, seek
 from control.placement.fleet import Fleet
 from control.placement.world import Placed, Unplaced
-from control.reconcile import leaving, recycling
+from control.reconcile import leaving, recycling, sleeping
 from control.reconcile.backoff import held_back, note
 from control.reconcile.world import (
     Action,
@@ -18,6 +18,7 @@ from control.reconcile.world import (
     ReplicaFacts,
     Start,
     Stop,
+    Wake,
     World,
 )
 from control.states import DeploymentState, Hindrance, NodeState, Priority, ReplicaState
@@ -28,6 +29,7 @@ _COMING = (
     ReplicaState.STARTING,
     ReplicaState.LOADING,
     ReplicaState.WARMING,
+    ReplicaState.WAKING,
 )
 
 
@@ -60,7 +62,7 @@ def lacks(deployment: DeploymentFacts, at: datetime) -> bool:
 
 
 def next_action(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action | None:
-    for step in (_gone, _stalled, _over, _leaving, _surplus):
+    for step in (_gone, _stalled, _over, _leaving, _sleepers, _surplus):
         if action := step(deployment, world):
             return action
     return _missing(deployment, fleet, world)
@@ -94,7 +96,7 @@ def _gone(deployment: DeploymentFacts, world: World) -> Action | None:
 
 
 def _stalled(deployment: DeploymentFacts, world: World) -> Action | None:
-    if deployment.need is None:
+    if deployment.is_external:
         return None  # an external engine may come when it likes
     for replica in deployment.replicas:
         if replica.node_state is not NodeState.READY:
@@ -120,13 +122,18 @@ def _over(deployment: DeploymentFacts, world: World) -> Action | None:
     for replica in deployment.replicas:
         if replica.state is ReplicaState.PENDING:
             return Stop(replica.id, "was never placed")
-        if deployment.need is None and replica.state is ReplicaState.DRAINING:
+        if deployment.is_external and replica.state is ReplicaState.DRAINING:
             return Stop(replica.id, "an external engine is not ours to stop: no longer routed to")
     return None
 
 
 def _leaving(deployment: DeploymentFacts, world: World) -> Action | None:
     return leaving.departure(deployment.replicas, world.at)
+
+
+def _sleepers(deployment: DeploymentFacts, world: World) -> Action | None:
+    current, _ = _counted(deployment)
+    return sleeping.superfluous(deployment, len(current), _wanted(deployment), world.at)
 
 
 def _surplus(deployment: DeploymentFacts, world: World) -> Action | None:
@@ -142,7 +149,10 @@ def _surplus(deployment: DeploymentFacts, world: World) -> Action | None:
         return Drain(replica.id, f"is replaced anew: it {why}")
     if len(current) > wanted and not recycled:
         why = f"{len(current)} replicas where {wanted} are wanted"
-        return Drain(min(current, key=_least_missed).id, why)
+        least = min(current, key=_least_missed)
+        last = len(current) == 1 and not wanted
+        level = sleeping.level_of(deployment, least, world.at) if last else 0
+        return Drain(least.id, why, sleep=level)
     for replica in old:
         if replica.state is not ReplicaState.READY:
             return Drain(replica.id, f"{replica.leaving or OUTDATED}; it serves nobody")
@@ -159,9 +169,11 @@ def _missing(deployment: DeploymentFacts, fleet: Fleet, world: World) -> Action 
     successor = recycling.successor_of(deployment, world.at) if quiet else ""
     if len(current) >= _wanted(deployment) and not successor:
         return note(deployment, "")
+    if sleeper := sleeping.awaited(deployment):
+        return sleeper if isinstance(sleeper, Wake) else note(deployment, sleeper)
     if held := held_back(deployment, world, is_served=bool(current or old)):
         return held.action
-    if deployment.need is None:
+    if deployment.is_external:
         last, why = deployment.generation, "probes will tell"
         return Start(deployment.id, deployment.version_id, last + 1, None, why)
     return _placed(deployment, fleet, world, successor)
@@ -181,7 +193,8 @@ def _placed(
             return note(deployment, what)
         case Displaces(replicas=(first, *_)):
             name = deployment.need.name or f"deployment {deployment.id}"
-            return Drain(first.replica_id, f"gives way to {name}, which is interactive")
+            why = "for it sleeps" if first.asleep else "which is interactive"
+            return Drain(first.replica_id, f"gives way to {name}, {why}")
         case Waits() as way:
             return note(deployment, f"waits for a place: {way}")
         case Unplaced() as unplaced:
@@ -204,7 +217,7 @@ def _urgency(deployment: DeploymentFacts) -> tuple[int, int]:
 def _wanted(deployment: DeploymentFacts) -> int:
     if deployment.state is not DeploymentState.ACTIVE:
         return 0
-    return min(deployment.wanted, 1) if deployment.need is None else deployment.wanted
+    return min(deployment.wanted, 1) if deployment.is_external else deployment.wanted
 
 
 def _counted(deployment: DeploymentFacts) -> tuple[list[ReplicaFacts], list[ReplicaFacts]]:
@@ -217,8 +230,8 @@ def _counted(deployment: DeploymentFacts) -> tuple[list[ReplicaFacts], list[Repl
 def _counts(replica: ReplicaFacts) -> bool:
     if replica.state is ReplicaState.LOST:
         # Its node is back and looks after it this moment: either it runs on, or it is ended.
-        return replica.node_state is NodeState.READY
-    return replica.state is not ReplicaState.DRAINING
+        return replica.node_state is NodeState.READY and not replica.sleep_level
+    return replica.state not in (ReplicaState.DRAINING, ReplicaState.ASLEEP)
 
 
 def _least_missed(replica: ReplicaFacts) -> tuple[bool, bool, int]:

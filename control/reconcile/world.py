@@ -46,6 +46,7 @@ class ReplicaFacts:
     calls: int = 0  # that it has served
     host_memory_bytes: int | None = None
     host_memory_ready_bytes: int | None = None
+    sleep_level: int = 0  # that it falls asleep to, once drained
     on_preemptible: bool = False  # its node can be taken away at any moment
     leaves_by: datetime | None = None  # when its host goes; None: when its successor is ready
     leaves_since: datetime | None = None  # when that was said
@@ -70,13 +71,15 @@ class DeploymentFacts:
     state: DeploymentState
     version_id: int
     wanted: int
-    need: Need | None  # None: an external engine takes no device
+    need: Need | None = None  # of those to which one more may be launched now
+    is_external: bool = False  # takes no device, and is not ours to start or stop
     note: str = ""
     hindrance: Hindrance = Hindrance.NONE
     launch_after: datetime | None = None
     retry_at: datetime | None = None  # failures before it count no longer
     generation: int = 0  # of its last launch
     recycle: Recycle | None = None
+    sleep: int = 0  # level at which the last replica sleeps; 0: it is stopped
     replicas: tuple[ReplicaFacts, ...] = ()  # not final
     ended: tuple[Ended, ...] = ()  # newest first
 
@@ -122,6 +125,15 @@ class Drain:
     replica_id: int
     reason: str
     by: datetime | None = None  # before the usual time is over: its host goes
+    sleep: int = 0  # level to fall asleep to, once drained; 0: it is stopped
+
+
+@dataclass(frozen=True)
+class Wake:
+    """A sleeper takes its memory again; where another has it by now, it is stopped instead."""
+
+    replica_id: int
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -168,4 +180,4 @@ class Note:
     cause: str = ""  # of its last failed launch
 
 
-Action = MoveNode | Start | Drain | Stop | Fail | Lose | BackOff | Note
+Action = MoveNode | Start | Wake | Drain | Stop | Fail | Lose | BackOff | Note

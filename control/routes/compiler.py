@@ -36,6 +36,7 @@ from control.states import DeploymentState, KeyState, Part, Priority, ReplicaSta
 from control.telemetry import cold_starts
 
 Active = dict[str, Deployment]  # by name
+Starts = dict[str, float]
 Weights = list[tuple[str, int]]
 
 
@@ -49,11 +50,14 @@ def compile_part(part: Part, version: int) -> Identities | Routes | Replicas:
     return compilers[part](version)
 
 
-def build(part: Part, *, at: datetime) -> bool:
-    """Compile and store the part if it is behind; False if another builder was first."""
+def build(part: Part, *, at: datetime, waits: bool = True) -> bool:
+    """Compile and store the part if it is behind; False if another builder was first.
+
+    Not `waits`: also False while another is at it, or a change of it is not committed yet.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
-        row = SnapshotPart.objects.select_for_update().get(pk=part)
-        if row.built >= row.version:
+        row = SnapshotPart.objects.select_for_update(skip_locked=not waits).filter(pk=part).first()
+        if row is None or row.built >= row.version:
             return False
         payload = msgspec.json.encode(compile_part(part, row.version))
         SnapshotPart.objects.filter(pk=part).update(payload=payload, built=row.version, built_at=at)
@@ -131,7 +135,7 @@ def _routes(version: int) -> Routes:
     for target in Target.objects.select_related("deployment").order_by("pk"):
         targets[target.route_id].append((target.deployment.name, target.weight))
     general, own = money.prices()
-    starts = cold_starts.cold_starts([row.version_id for row in active.values()])
+    starts = _starts(active)
     return Routes(
         FORMAT,
         version,
@@ -143,6 +147,21 @@ def _routes(version: int) -> Routes:
         prices=general,
         own_prices=own,
     )
+
+
+def _starts(active: Active) -> Starts:
+    """Deployment → seconds that a held call has to expect: of a sleeper, until it is awake."""
+    versions = [row.version_id for row in active.values()]
+    known = cold_starts.cold_starts(versions)
+    took = {
+        name: known[row.version_id].seconds
+        for name, row in active.items()
+        if row.version_id in known
+    }
+    sleepers = Replica.objects.filter(state__in=(ReplicaState.ASLEEP, ReplicaState.WAKING))
+    asleep = dict(sleepers.values_list("deployment__name", "version_id"))
+    woke = cold_starts.wake_ups([*asleep.values()]) if asleep else {}
+    return took | {name: woke[of] for name, of in asleep.items() if of in woke}
 
 
 def _deployment(row: Deployment) -> DeploymentInfo:
@@ -169,12 +188,9 @@ def _guard(row: Deployment) -> dict:
     }
 
 
-def _route(
-    route: Route, targets: Weights, active: Active, starts: dict[int, cold_starts.ColdStartFacts]
-) -> RouteInfo:
+def _route(route: Route, targets: Weights, active: Active, starts: Starts) -> RouteInfo:
     fallback = route.fallback.name if route.fallback else None
-    versions = [active[name].version_id for name, _ in targets if name in active]
-    took = [starts[version].seconds for version in versions if version in starts]
+    took = [starts[name] for name, _ in targets if name in starts]
     return RouteInfo(
         name=route.name,
         created_at=int(route.created_at.timestamp()),

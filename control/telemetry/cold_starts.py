@@ -6,7 +6,7 @@ from statistics import median
 from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
-from control.models import ColdStart
+from control.models import ColdStart, WakeUp
 
 STARTS_COUNTED = 5  # the last ones: engines, disks and networks change
 
@@ -40,6 +40,16 @@ def cold_starts(version_ids: list[int]) -> dict[int, ColdStartFacts]:
     for row in rows.filter(place__lte=STARTS_COUNTED):
         by_version.setdefault(row.version_id, []).append(row)
     return {version_id: _medians(starts) for version_id, starts in by_version.items()}
+
+
+def wake_ups(version_ids: list[int]) -> dict[int, float]:
+    """Seconds in which sleeping engines of a version woke up, by version."""
+    newest = Window(RowNumber(), partition_by=F("version"), order_by=F("at").desc())
+    rows = WakeUp.objects.filter(version__in=version_ids).annotate(place=newest)
+    of: dict[int, list[float]] = {}
+    for row in rows.filter(place__lte=STARTS_COUNTED):
+        of.setdefault(row.version_id, []).append(row.seconds)
+    return {version_id: median(seconds) for version_id, seconds in of.items()}
 
 
 def _medians(starts: list[ColdStart]) -> ColdStartFacts:

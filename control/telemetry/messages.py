@@ -91,6 +91,8 @@ class GatewaySample:
     spool_events: int = 0
     calls_lately: int = 0  # that ended in the last minute
     tries_lately: int = 0  # of calls at engines, that ended in it: more is retries
+    requests_lately: int = 0  # of tenants, refused ones among them
+    retries_lately: int = 0  # of those, that their clients sent once more
     loads: dict[str, dict] = field(default_factory=dict)  # deployment -> DeploymentLoad
 
     @property

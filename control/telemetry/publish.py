@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from itertools import count
 from threading import Lock
+from uuid import uuid4
 
 from channels.exceptions import ChannelFull
 from channels.layers import get_channel_layer
@@ -24,6 +25,7 @@ class Publisher:
 
     def __init__(self, store: Store | None = None):
         self._store = store or Store()
+        self._name = uuid4().hex[:12]  # whose numbers these are
         self._numbers = count(1)
         # One loop for all that it sends: with it stays the connection of the channel layer.
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -52,7 +54,7 @@ class Publisher:
         return self.share(kept)
 
     def publish(self, samples: Sequence[Sample]) -> None:
-        """Send to the group `live` as `{"type": "live.samples", "seq": n, "samples": [{…}, …]}`."""
+        """Send to the group `live`: the publisher, its number of the message, and the samples."""
         if not samples:
             return
         with self._one_at_a_time:
@@ -69,6 +71,7 @@ class Publisher:
     async def _send(self, samples: Sequence[Sample]) -> None:
         message = {
             "type": "live.samples",
+            "by": self._name,
             "seq": next(self._numbers),
             "samples": [to_dict(sample) for sample in samples],
         }

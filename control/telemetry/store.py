@@ -12,6 +12,8 @@ from control.telemetry.messages import Sample, from_dict, to_dict
 LIVE_SECONDS = 5  # then the sample is gone: no sample is better than an old one
 SERIES_SAMPLES_MAX = 900  # 15 minutes at one a second
 SERIES_SECONDS = 1200
+EXPIRY_EVERY_SECONDS = 60  # it need not be put off with each sample
+SERIES_KEPT_MAX = 4096  # whose expiry is remembered
 TIMEOUT_SECONDS = 1.0
 SUBJECTS = "live:subjects"  # subject -> when it was last heard of
 FIELD = "sample"
@@ -26,6 +28,7 @@ class Store:
             socket_timeout=TIMEOUT_SECONDS,
             socket_connect_timeout=TIMEOUT_SECONDS,
         )
+        self._expires: dict[str, float] = {}  # when it was put off last, by series
 
     def put(self, samples: Iterable[Sample]) -> None:
         """Write all of them in one round trip."""
@@ -36,12 +39,22 @@ class Store:
             series = f"series:{sample.subject}"
             pipeline.set(f"live:{sample.subject}", text, ex=LIVE_SECONDS)
             pipeline.xadd(series, {FIELD: text}, maxlen=SERIES_SAMPLES_MAX, approximate=False)
-            pipeline.expire(series, SERIES_SECONDS)
+            if self._expiry_is_due(series, sample.at):
+                pipeline.expire(series, SERIES_SECONDS)
             heard[sample.subject] = sample.at
         if heard:
             pipeline.zadd(SUBJECTS, heard)
             pipeline.zremrangebyscore(SUBJECTS, "-inf", max(heard.values()) - SERIES_SECONDS)
             pipeline.execute()
+
+    def _expiry_is_due(self, series: str, at: float) -> bool:
+        last = self._expires.get(series)
+        if last is not None and 0 <= at - last < EXPIRY_EVERY_SECONDS:
+            return False
+        if len(self._expires) >= SERIES_KEPT_MAX:
+            self._expires.clear()
+        self._expires[series] = at
+        return True
 
     def latest(self, subjects: Sequence[str]) -> dict[str, Sample]:
         """Subject -> its sample, of those that were heard in the last 5 s; one MGET."""

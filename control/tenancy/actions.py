@@ -196,7 +196,8 @@ def revoke_key(key_id: int, *, by: str, reason: str, at: datetime) -> bool:
         if key is None:
             raise checks.unknown("key", f"there is no key {key_id}")
         if ended:
-            _note("revoke key", str(key), by, reason, at, None, None)
+            version = _note("revoke key", str(key), by, reason, at, None, None)
+            SnapshotPart.tell_revoked(key_id, version)
     return bool(ended)
 
 
@@ -267,7 +268,7 @@ def _refuse_taken(secret: str, at: datetime, but: int | None) -> None:
         raise checks.refuse("secret", "is or was the secret of another key: take another")
 
 
-def _note(action, subject, by, reason, at, before, after) -> None:
+def _note(action, subject, by, reason, at, before, after) -> int:
     """Audit, and tell the gateways: all of this room is part of who may call."""
     record(action, subject, by=by, reason=reason, at=at, change=(before, after))
-    SnapshotPart.raise_version(Part.IDENTITIES)
+    return SnapshotPart.raise_version(Part.IDENTITIES)

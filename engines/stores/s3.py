@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import time
 from datetime import UTC, datetime
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import httpx
 
@@ -58,7 +58,7 @@ def _headers(method: str, url: str, access: Access) -> dict[str, str]:
 def signed(
     method: str, url: str, access: Access, at: datetime, body_sha256: str = _NOTHING
 ) -> dict[str, str]:
-    """AWS Signature, version 4, of a request without a query."""
+    """AWS Signature, version 4."""
     parts = urlsplit(url)
     moment = at.strftime("%Y%m%dT%H%M%SZ")
     headers = {"host": parts.netloc, "x-amz-content-sha256": body_sha256, "x-amz-date": moment}
@@ -66,7 +66,8 @@ def signed(
         headers["x-amz-security-token"] = access.s3_session
     names = ";".join(sorted(headers))
     lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
-    request = f"{method}\n{parts.path}\n\n{lines}\n{names}\n{body_sha256}"
+    query = query_of(dict(parse_qsl(parts.query, keep_blank_values=True)))
+    request = f"{method}\n{parts.path}\n{query}\n{lines}\n{names}\n{body_sha256}"
     scope = f"{moment[:8]}/{access.s3_region}/s3/aws4_request"
     digest = hashlib.sha256(request.encode()).hexdigest()
     key = f"AWS4{access.s3_secret}".encode()
@@ -80,3 +81,9 @@ def signed(
         "authorization": f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, "
         f"Signature={signature}",
     }
+
+
+def query_of(values: dict[str, str]) -> str:
+    """As it is signed, and best sent so too."""
+    told = {quote(name, safe="-_.~"): quote(value, safe="-_.~") for name, value in values.items()}
+    return "&".join(f"{name}={told[name]}" for name in sorted(told))

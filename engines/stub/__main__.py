@@ -9,9 +9,11 @@ import time
 from functools import partial
 
 from engines.stub.app import Options, Stub
+from engines.stub.card import STATE, Cards
 from engines.stub.failures import FAILURES
 from engines.stub.http import Connection
 from engines.stub.script import Script
+from engines.stub.sleep import Bed, Sleep
 
 # What vLLM says while it starts, each with the share of the start-up time that has passed by then.
 _STARTUP = (
@@ -58,6 +60,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--start-failure", choices=sorted(FAILURES))
     parser.add_argument("--start-stall", action="store_true", help="never becomes ready")
     parser.add_argument("--exit-after-seconds", type=float, help="of serving, with code 1")
+    parser.add_argument("--enable-sleep-mode", action="store_true")
+    parser.add_argument("--device-bytes", type=int, default=0, help="of a fake card, in use")
+    parser.add_argument("--asleep-bytes", type=int, default=0, help="of them, that sleep keeps")
+    parser.add_argument("--wake-seconds", type=float, default=0.0)
+    parser.add_argument("--wake-failure", action="store_true")
     return parser
 
 
@@ -65,7 +72,9 @@ async def _serve(arguments: argparse.Namespace) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     await _start_up(arguments)
     tasks: set[asyncio.Task] = set()
-    stub = Stub(_options(arguments))
+    cards = Cards(os.environ.get(STATE, ""), os.environ.get("CUDA_VISIBLE_DEVICES", ""))  # noqa: TID251 an entry point of its own
+    cards.hold(arguments.device_bytes)
+    stub = Stub(_options(arguments, cards))
     server = await loop.create_server(
         partial(Connection, stub, tasks), arguments.host, arguments.port, backlog=1024
     )
@@ -82,6 +91,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
+    cards.hold(0)
 
 
 async def _start_up(arguments: argparse.Namespace) -> None:
@@ -100,8 +110,17 @@ async def _start_up(arguments: argparse.Namespace) -> None:
         sys.exit("RuntimeError: Engine core initialization failed. See root cause above.")
 
 
-def _options(arguments: argparse.Namespace) -> Options:
+def _options(arguments: argparse.Namespace, cards: Cards) -> Options:
+    bed = Bed(
+        enabled=arguments.enable_sleep_mode,
+        device_bytes=arguments.device_bytes,
+        asleep_bytes=arguments.asleep_bytes,
+        wake_seconds=arguments.wake_seconds,
+        wake_failure=arguments.wake_failure,
+    )
+    in_dev_mode = os.environ.get("VLLM_SERVER_DEV_MODE") == "1"  # noqa: TID251 as vLLM reads it
     return Options(
+        sleep=Sleep(bed, cards) if in_dev_mode else None,
         served_name=arguments.served_name,
         api_key=arguments.api_key,
         max_model_len=arguments.max_model_len,

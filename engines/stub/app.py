@@ -26,6 +26,7 @@ from engines.stub.counters import Counters
 from engines.stub.http import Request, Response
 from engines.stub.pooling import PATHS, Pooled, pooled
 from engines.stub.script import BadScript, Script, Scripts, read_script, read_times
+from engines.stub.sleep import Sleep
 
 SEEN_MAX = 1000
 _GUARDED = ("/v1", "/v2", "/inference", "/cohere")
@@ -41,6 +42,7 @@ class Options:
     slots: int
     kv_cache_tokens: int
     defaults: Script  # with tokens and both delays set
+    sleep: Sleep | None = None  # in dev mode
 
 
 class Stub:
@@ -65,6 +67,7 @@ class Stub:
             **{("POST", path): self._pool for path in PATHS},
             ("GET", "/stub/seen"): self._tell_seen,
             ("POST", "/stub/script"): self._set_script,
+            **(options.sleep.routes if options.sleep else {}),
         }
 
     async def __call__(self, request: Request, response: Response) -> None:
@@ -76,6 +79,7 @@ class Stub:
         route = self._routes.get((request.method, request.path))
         if route:
             await route(request, response)
+            self.counters.failed += response.status >= 500 and request.path != "/health"
         elif any(request.path == path for _, path in self._routes):
             response.send(405, encode({"detail": "Method Not Allowed"}))
         else:
@@ -123,6 +127,8 @@ class Stub:
             response.send(refusal.status, encode(refusal.body))
             return
         try:
+            if self.options.sleep:
+                await self.options.sleep.is_over()
             await self._answer(call, self.scripts.take(), seen, response)
             seen["outcome"] = "complete"
         except answers.Broken:

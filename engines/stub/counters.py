@@ -34,6 +34,7 @@ class Counters:
     generation_tokens: int = 0
     preemptions: int = 0
     aborted: int = 0  # vLLM does not count these as finished; /stub/seen does
+    failed: int = 0  # answers of 5xx
     finished: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("stop", "length", "abort", "error"), 0)
     )
@@ -56,6 +57,7 @@ class Counters:
             *self._histogram("inter_token_latency_seconds", self.itl),
             *self._histogram("request_time_per_output_token_seconds", self.itl),
             *self._cache_config(),
+            *self._failures(),
         ]
         return "\n".join(lines) + "\n"
 
@@ -77,6 +79,13 @@ class Counters:
         return ["# TYPE vllm:request_success_total counter"] + [
             f"vllm:request_success_total{self._labels(finished_reason=reason)} {float(count)}"
             for reason, count in self.finished.items()
+        ]
+
+    def _failures(self) -> list[str]:
+        labels = '{handler="/v1/completions",method="POST",status="5xx"}'
+        return [
+            "# TYPE http_requests_total counter",
+            f"http_requests_total{labels} {self.failed}.0",
         ]
 
     def _histogram(self, name: str, histogram: Histogram) -> list[str]:

@@ -35,6 +35,7 @@ class Response:
     def __init__(self, transport: asyncio.Transport, keep_alive: bool) -> None:
         self._transport = transport
         self.keep_alive = keep_alive
+        self.status = 0  # what was answered
         self._chunked = False
 
     def send(self, status: int, body: bytes = b"", **headers: str) -> None:
@@ -71,6 +72,7 @@ class Response:
         self._transport.abort()
 
     def _head(self, status: int, headers: dict[str, str]) -> None:
+        self.status = status
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "server: stub"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         self._transport.write("\r\n".join([*lines, "", ""]).encode())

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from engines.arguments import Argument, Value, check_arguments, flags
 from engines.spec import BadSpec, Command, EngineSpec
+from engines.vllm import choices
 
 ARGUMENTS: dict[str, Argument] = {
     "max_model_len": Argument.whole(1),
@@ -19,10 +20,9 @@ ARGUMENTS: dict[str, Argument] = {
     "block_size": Argument.whole(1),
     "seed": Argument.whole(0),
     "dtype": Argument.one_of("auto", "bfloat16", "float16", "float32", "half", "float"),
-    "quantization": Argument.word(),
-    "kv_cache_dtype": Argument.word(),
+    "quantization": Argument.one_of(*choices.QUANTIZATIONS),
+    "kv_cache_dtype": Argument.one_of(*choices.CACHE_TYPES),
     "tensor_parallel_size": Argument.whole(1),
-    "pipeline_parallel_size": Argument.whole(1),
     "enable_expert_parallel": Argument.switch(),
     "enable_prefix_caching": Argument.switch(),
     "enable_chunked_prefill": Argument.switch(),
@@ -58,6 +58,8 @@ ELSEWHERE = {
     "disable_uvicorn_access_log": "the node",
     "num_gpu_blocks_override": "the placement",
     "data_parallel_size": "the deployment (replicas)",
+    "pipeline_parallel_size": "the placement (tensor_parallel_size: over cards of one host)",
+    "enable_sleep_mode": "the deployment (scaling.sleep)",
     "headless": "the node",
 }
 
@@ -92,6 +94,7 @@ def build_command(spec: EngineSpec, runtime: Path, base_env: Mapping[str, str]) 
         "--disable-uvicorn-access-log",
         *_format(spec),
         *_device_flags(spec),
+        *_sleep(spec),
         *_speculation(spec.arguments),
         *flags(_plain(spec.arguments), ARGUMENTS),
     )
@@ -145,6 +148,13 @@ def _device_flags(spec: EngineSpec) -> tuple[str, ...]:
     return ()
 
 
+def _sleep(spec: EngineSpec) -> tuple[str, ...]:
+    """Without the switch it answers that it sleeps, and gives nothing back."""
+    if spec.sleep and spec.device_kind != "gpu":
+        raise BadSpec("vLLM on a CPU answers that it sleeps and frees nothing: leave sleep off")
+    return ("--enable-sleep-mode",) if spec.sleep else ()
+
+
 def _environment(spec: EngineSpec, base_env: Mapping[str, str], fast: bool) -> dict[str, str]:
     gpu = spec.device_kind == "gpu"
     env = {name: value for name, value in base_env.items() if _passes(name, gpu=gpu)}
@@ -161,6 +171,9 @@ def _environment(spec: EngineSpec, base_env: Mapping[str, str], fast: bool) -> d
         # An empty list hides every card from an engine for CPU.
         "CUDA_VISIBLE_DEVICES": ",".join(spec.device_uuids) if gpu else "",
     }
+    if spec.sleep:
+        # Pages that no key guards, one of which runs any method: with sleep alone.
+        env["VLLM_SERVER_DEV_MODE"] = "1"
     if home := base_env.get("WEIR_HOME"):
         env["VLLM_CACHE_ROOT"] = str(Path(home) / "cache" / "vllm")
     if not gpu:

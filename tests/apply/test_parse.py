@@ -9,10 +9,15 @@ import pytest
 from control.apply.parse import parse, read
 from control.apply.wanted import BadFile
 from control.checks import Bucket
+from control.metering.exports.wanted import ScheduleWanted
+from control.metering.invoices.wanted import TermsWanted
 from control.routes.wanted import ModerationWanted, RouteWanted, RuleWanted, TargetWanted
 from control.tenancy.rules import KeyWanted, Limits
 
-PARTS = (KeyWanted, RouteWanted, TargetWanted, RuleWanted, Bucket, ModerationWanted)
+PARTS = (
+    *(KeyWanted, RouteWanted, TargetWanted, RuleWanted, Bucket, ModerationWanted),
+    *(TermsWanted, ScheduleWanted),
+)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -40,6 +40,9 @@ WANTED = Scaling(
         ('{schedules: [{to: "25:00"}]}', "schedules[0].to: '25:00' is no time of day"),
         ('{schedules: [{from: "09:00", to: "09:00"}]}', "schedules[0].to: is when it begins"),
         ("{schedules: [{timezone: Mars}]}", "schedules[0].timezone: 'Mars' is no time zone"),
+        ("{sleep: 2}", "scaling.sleep: level 2 throws weights away"),
+        ("{sleep: 7}", "scaling.sleep: is 1 (weights in the host's RAM) or off, not 7"),
+        ("{sleep: deep}", "scaling.sleep: is a text, not a whole number"),
         ("{schedules: [{min: 9}]}", "schedules[0].min: 9 is not between 1 and 1"),
     ],
 )
@@ -47,6 +50,22 @@ def test_what_is_odd_is_told(given, said):
     with pytest.raises(BadFile) as bad:
         parse(f"{BASE}    scaling: {given}\n")
     assert said in str(bad.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "level"), [("1", 1), ("off", 0), ('"off"', 0), ("false", 0), ("0", 0)]
+)
+def test_sleep_is_a_level_or_off(written, level):
+    [deployment] = parse(f"{BASE}    scaling: {{sleep: {written}}}\n").deployments
+    assert deployment.scaling.sleep == level
+
+
+@pytest.mark.django_db
+def test_sleep_is_refused_where_nothing_could_sleep():
+    asks = BASE + "    replicas: {min: 0, max: 1}\n    scaling: {sleep: 1}\n"
+    assert do(asks, carry_out=False).plan.changes
+    with pytest.raises(BadFile, match=r"13: deployments\[0\].scaling.sleep: .* set that to 0"):
+        do(asks.replace("min: 0", "min: 1"), carry_out=False)
 
 
 @pytest.mark.django_db

@@ -67,8 +67,23 @@ def test_what_is_in_use_is_the_mean_of_the_fullest_of_slots_and_cache(store):
     store.put(samples)
     actions.tick(AT, store)
     signs = ScalingState.objects.get().signs
-    assert signs["use_ratio"] == pytest.approx(0.65)
-    assert signs["urgent_ratio"] == pytest.approx(0.65 * 0.8)
+    assert signs["use_ratio"] == pytest.approx((1.0 + 0.4) / 2)
+    assert signs["urgent_ratio"] == pytest.approx(0.7 * 0.8)
+
+
+@pytest.mark.parametrize(
+    ("guarded_seconds", "ratio", "use"),
+    [(None, 0.63, 0.7), (60, 0.63, 0.875), (-60, 0.63, 0.7), (60, 0.72, 1.0), (60, 0.9, 1.0)],
+)
+def test_the_cache_is_full_where_gateways_give_no_more_of_it(store, guarded_seconds, ratio, use):
+    """Nine tenths of it, and a fifth less while the deployment is guarded."""
+    until = guarded_seconds and AT + timedelta(seconds=guarded_seconds)
+    deployment = a_deployment(wanted=1, replicas_max=4, guarded_until=until)
+    replica = a_replica(deployment, at=AT, slots=10)
+    hear(store, AT, d={"running": 1})
+    store.put([ReplicaSample(AT.timestamp(), replica.pk, "d#1", running=1, kv_cache_ratio=ratio)])
+    actions.tick(AT, store)
+    assert ScalingState.objects.get().signs["use_ratio"] == pytest.approx(use)
 
 
 def test_a_silent_replica_may_be_the_busy_one(store):

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import agent, launching, placing
+from tests.bench import agent, cold, launching, placing
 from tests.bench.place import Place
 from tests.bench.report import Target, finish, say, table
 
@@ -100,10 +100,11 @@ def _launching(found: Found, rows: list) -> None:
     seen = launching.measure()
     found["apply_to_process_seconds"] = max(seen.to_process)
     found["ready_to_routed_seconds"] = max(seen.to_routed)
-    found["cold_start_ratio"] = round(seen.cold / seen.alone, 2)
+    found["cold_start_ratio"] = round(max(cold.ratio for cold in seen.cold.values()), 2)
     rows.append(["commit to pid, s, each try", ", ".join(map(str, seen.to_process))])
     rows.append(["ready to the first answer, s, each try", ", ".join(map(str, seen.to_routed))])
-    rows.append(["cold start; the engine alone, s", f"{seen.cold:.2f}; {seen.alone:.2f}"])
+    for kind, starts in seen.cold.items():
+        rows += starts.rows(kind)
 
 
 _NOTES = f"""
@@ -117,9 +118,14 @@ engines: CPU time over {agent.SECONDS} s, then the PSS of all its processes. The
 with {agent.ENGINES} idle stub engines to watch and scrape, divided by their number.
 Launches run on a real `weir up` with the stub engine: from the commit of `weir apply` as another
 connection sees it to the pid in its row; from the READY move to an answered call; the worst of
-{launching.ROUNDS} is judged. The cold start is from the row of the launch to READY, of a stub that
-takes {launching.SLOW_SECONDS} s to start; alone is the same command until `/health` answers. A real
-engine was not started. Wall time on a machine with other work in it is what it is.
+{launching.ROUNDS} is judged. The cold start is from the row of the launch to READY: of a stub that
+takes {launching.SLOW_SECONDS} s to start, once, and of vLLM on its CPU with a random model of two
+layers, where that runtime is installed; alone is the same command until `/health` answers. vLLM
+starts in both ways in turn, {cold.PAIRS} times or {cold.PAIRS_MAX}, and the least of each is held
+against the other: its first start in a home fills caches there, which all later ones find. Wait
+and fetch are over when its process is there, warm-up begins when `/health` answers and ends with
+READY: these three are Weir's own. The worse of the two engines is judged. Wall time on a machine
+with other work in it is what it is.
 """
 
 

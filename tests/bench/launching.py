@@ -1,17 +1,23 @@
-"""Launches on a real `weir up` with the stub engine: how soon each step follows the one before."""
+"""Launches on a real `weir up`: how soon each step follows the one before.
+
+The stub engine shows what Weir takes itself; vLLM, where its runtime is there, how much that adds
+to a start as tenants wait for it.
+"""
 
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import httpx
-import psutil
 import psycopg
 
-from control.management.local.ports import free_port
-from tests.bench.report import ROOT, say
-from tests.flows.weir import HANG_SECONDS, Weir
+from engines import runtime
+from tests.bench import cold
+from tests.bench.cold import HANG_SECONDS, Cold, soon
+from tests.bench.report import say
+from tests.engines.real import VERSION, runtimes
+from tests.flows.weir import Weir
+from tests.servers import SHARED
 
 ROUNDS = 3
 LOOK_SECONDS = 0.005
@@ -29,18 +35,31 @@ models:
       - name: v1
         engine: {{kind: stub}}
         arguments: {{max_model_len: 2048, start_seconds: {SLOW_SECONDS}}}
+REAL_MODEL
 deployments:
   - {{name: quick, model: quick, version: v1, replicas: {{min: QUICK, max: QUICK}}}}
   - {{name: slow, model: slow, version: v1, replicas: {{min: SLOW, max: SLOW}}}}
+REAL_DEPLOYMENT
 routes:
   - {{name: quick, targets: [{{deployment: quick}}]}}
+"""
+REAL_MODEL = f"""
+  - name: real
+    versions:
+      - name: v1
+        engine: {{kind: vllm, version: "{VERSION}"}}
+        source: {{path: {SHARED / "tiny-model"}}}
+        arguments: {{max_model_len: 512}}
+        memory: {{calls: 2}}
+"""
+REAL_DEPLOYMENT = """
+  - {name: real, model: real, version: v1, replicas: {min: REAL, max: REAL}}
 """
 _WANTED = "SELECT 1 FROM control_deployment WHERE name = %s AND replicas_wanted = 1"
 _LAST = "control_replica r JOIN control_deployment d ON d.id = r.deployment_id WHERE d.name = %s"
 _PID = f"SELECT pid FROM {_LAST} AND r.ended_at IS NULL AND pid IS NOT NULL"
 _READY = f"""
-SELECT extract(epoch FROM r.ready_at), extract(epoch FROM r.ready_at - r.created_at)
-FROM {_LAST} AND r.ended_at IS NULL AND r.state = 'ready'
+SELECT extract(epoch FROM r.ready_at) FROM {_LAST} AND r.ended_at IS NULL AND r.state = 'ready'
 """
 _LIVE = f"SELECT 1 FROM {_LAST} AND r.ended_at IS NULL"
 
@@ -51,36 +70,49 @@ class Seen:
 
     to_process: list[float] = field(default_factory=list)
     to_routed: list[float] = field(default_factory=list)
-    cold: float = 0.0  # from the launch to ready
-    alone: float = 0.0
+    cold: dict[str, Cold] = field(default_factory=dict)  # by what kind of engine
 
 
 def measure() -> Seen:
-    seen, weir = Seen(), Weir(_service(0, 0), WEIR_GATEWAY_PROCESSES="1")
+    seen, weir = Seen(), Weir(_service(), WEIR_GATEWAY_PROCESSES="1")
+
+    def wants(name: str) -> Callable[[int], subprocess.Popen]:
+        return lambda count: _apply(weir, **{name: count})
+
     try:
         weir.start(ready=False)
         with psycopg.connect(weir.connections()["database_url"], autocommit=True) as database:
             for _ in range(ROUNDS):
                 _round(weir, database, seen)
                 say(f"launching: {seen}")
-            _cold(weir, database, seen)
+            seen.cold["stub"] = cold.measure(weir, database, "slow", wants("slow"), pairs=1)
+            if _real_is_here():
+                seen.cold["vllm"] = cold.measure(weir, database, "real", wants("real"))
     finally:
         weir.clean_up()
     return seen
 
 
+def _real_is_here() -> bool:
+    """Installed for the tests, with the model that they made: a bench installs nothing."""
+    return (
+        runtime.installed("vllm", VERSION, "cpu", runtimes())
+        and (SHARED / "tiny-model" / "model.safetensors").exists()
+    )
+
+
 def _round(weir: Weir, database: psycopg.Connection, seen: Seen) -> None:
-    command = _apply(weir, 1, 0)
-    _soon(lambda: database.execute(_WANTED, ["quick"]).fetchone(), "`weir apply` commits")
+    command = _apply(weir, quick=1)
+    soon(lambda: database.execute(_WANTED, ["quick"]).fetchone(), "it commits", LOOK_SECONDS)
     committed = time.monotonic()
-    _soon(lambda: database.execute(_PID, ["quick"]).fetchone(), "a launch has a process")
+    soon(lambda: database.execute(_PID, ["quick"]).fetchone(), "a process", LOOK_SECONDS)
     seen.to_process.append(round(time.monotonic() - committed, 3))
     routed = _first_answer(weir)
-    ready_at = _soon(lambda: database.execute(_READY, ["quick"]).fetchone(), "it is ready")[0]
+    ready_at = soon(lambda: database.execute(_READY, ["quick"]).fetchone(), "it is ready")[0]
     seen.to_routed.append(round(routed - float(ready_at), 3))
     command.wait(HANG_SECONDS)
-    _apply(weir, 0, 0).wait(HANG_SECONDS)
-    _soon(lambda: not database.execute(_LIVE, ["quick"]).fetchone(), "it has ended")
+    _apply(weir).wait(HANG_SECONDS)
+    soon(lambda: not database.execute(_LIVE, ["quick"]).fetchone(), "it has ended")
 
 
 def _first_answer(weir: Weir) -> float:
@@ -91,56 +123,21 @@ def _first_answer(weir: Weir) -> float:
         def asked() -> bool:
             return client.post("/v1/completions", json=body).status_code == 200
 
-        _soon(asked, "the route answers")
+        soon(asked, "the route answers", LOOK_SECONDS)
     return time.time()
 
 
-def _cold(weir: Weir, database: psycopg.Connection, seen: Seen) -> None:
-    """Through Weir, then the same command without it."""
-    command = _apply(weir, 0, 1)
-    ready = _soon(lambda: database.execute(_READY, ["slow"]).fetchone(), "a slow engine is ready")
-    seen.cold = float(ready[1])
-    command.wait(HANG_SECONDS)
-    pid = database.execute(_PID, ["slow"]).fetchone()[0]
-    seen.alone = _alone(psutil.Process(pid))
-    say(f"cold start: {seen.cold:.2f} s, the engine alone {seen.alone:.2f} s")
-
-
-def _alone(engine: psutil.Process) -> float:
-    argv, environment, port = engine.cmdline(), engine.environ(), free_port()
-    argv[argv.index("--port") + 1] = str(port)
-    began = time.monotonic()
-    process = subprocess.Popen(argv, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
-    try:
-        _soon(lambda: _is_healthy(port), "the engine alone is healthy")
-        return time.monotonic() - began
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _is_healthy(port: int) -> bool:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=5).status_code == 200
-    except httpx.HTTPError:
-        return False
-
-
-def _apply(weir: Weir, quick: int, slow: int) -> subprocess.Popen:
+def _apply(weir: Weir, **replicas: int) -> subprocess.Popen:
     file = weir.folder / "wanted.yaml"
-    file.write_text(_service(quick, slow))
+    file.write_text(_service(**replicas))
     argv = [*weir.command, "apply", "-f", str(file), "--yes"]
     return subprocess.Popen(argv, env=weir.environment, stdout=subprocess.DEVNULL)
 
 
-def _service(quick: int, slow: int) -> str:
-    return SERVICE.replace("QUICK", str(quick)).replace("SLOW", str(slow))
-
-
-def _soon(holds: Callable[[], object], what: str) -> object:
-    deadline = time.monotonic() + HANG_SECONDS
-    while not (found := holds()):
-        if time.monotonic() > deadline:
-            raise SystemExit(f"waited {HANG_SECONDS} s in vain: {what}")
-        time.sleep(LOOK_SECONDS)
-    return found
+def _service(quick: int = 0, slow: int = 0, real: int = 0) -> str:
+    here = _real_is_here()
+    text = SERVICE.replace("REAL_MODEL", REAL_MODEL if here else "")
+    text = text.replace("REAL_DEPLOYMENT", REAL_DEPLOYMENT if here else "")
+    for name, count in (("QUICK", quick), ("SLOW", slow), ("REAL", real)):
+        text = text.replace(name, str(count))
+    return text

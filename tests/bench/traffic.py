@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from control.gateway.ids import call_id
-from control.metering.spool import Close, Open, Progress, line_of
+from control.metering.records import Close, Open, Progress, line_of
 from control.models import CatalogModel, Key, Price, Project, Route, Tenant, Version
 
 TENANTS, MODELS = 40, 4

@@ -80,6 +80,7 @@ def page(browser: Browser, weir: Weir) -> Iterator[Page]:
         base_url=weir.console_url,
         viewport={"width": 1280, "height": 900},
         color_scheme="light",
+        reduced_motion="reduce",  # what is read is not what is on its way to another colour
         permissions=["clipboard-read", "clipboard-write"],
     )
     page = context.new_page()

@@ -110,7 +110,7 @@ def test_a_key_is_made_used_copied_and_revoked(page: Page, weir: Weir):
     page.get_by_role("button", name="Create key").click()
     secret = page.locator("#secret").inner_text()
     page.get_by_role("button", name="Copy").click()
-    assert page.evaluate("navigator.clipboard.readText()") == secret
+    until(lambda: page.evaluate("navigator.clipboard.readText()") == secret, "the key copied")
     until(lambda: answered(weir, secret) == 200, "the new key at the gateway")
     page.goto("/keys/")
     assert secret not in page.content()

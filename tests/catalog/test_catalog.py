@@ -1,5 +1,6 @@
 """Versions: what they may be, that they never change, and how they are put aside."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -50,6 +51,7 @@ REMOTE_CODE = "arguments.trust_remote_code"
         (VersionWanted(EngineWanted("vllm", "0.33.0"), PATH), ["engine.version"]),
         (VersionWanted(EngineWanted("vllm", "0.32.0", url="http://h"), PATH), ["engine.url"]),
         (VersionWanted(EngineWanted("tgi"), PATH), ["engine.kind"]),
+        (VersionWanted(EngineWanted("stub", shared=True)), ["engine.shared"]),
         (VersionWanted(OUTSIDE, PATH), ["source"]),
         (VersionWanted(OUTSIDE, memory={"calls": 1}), []),
         (VersionWanted(OUTSIDE, memory={"kv_tokens": 1}), ["memory"]),
@@ -187,3 +189,11 @@ def test_what_is_allowed_is_content_and_its_absence_changes_no_digest():
     plain = VersionWanted(VLLM, PATH)
     assert PICKLED.digest != plain.digest
     assert "unsafe" not in plain.content
+
+
+def test_an_external_engine_may_say_that_others_ask_it_too():
+    told = replace(OUTSIDE, shared=True)
+    assert rules.version_problems("m", "v1", VersionWanted(told), stub_allowed=False) == []
+    assert told.stored == OUTSIDE.stored | {"shared": True}
+    assert EngineWanted(**told.stored) == told
+    assert "shared" not in OUTSIDE.stored  # so that digests stay what they were

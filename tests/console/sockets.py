@@ -17,10 +17,11 @@ class Socket:
         headers = [(b"host", b"localhost"), (b"origin", origin.encode())]
         if cookie:
             headers.append((b"cookie", cookie.encode()))
+        path, _, query = address.partition("?")
         scope = {
             "type": "websocket",
-            "path": address,
-            "query_string": b"",
+            "path": path,
+            "query_string": query.encode(),
             "headers": headers,
             "subprotocols": [],
         }

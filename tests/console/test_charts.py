@@ -36,8 +36,11 @@ def latest(*readings: Reading) -> dict[str, Reading]:
         ((replica(1, ttft_seconds=0.2), replica(2, ttft_seconds=0.4)), "ttft", [0.3]),
         ((replica(1, ttft_seconds=0.2), replica(2, ttft_seconds=None)), "ttft", [0.2]),
         ((replica(tpot_seconds=0.02),), "tpot", [20.0]),
-        ((gateway(calls_lately=4, tries_lately=6),), "tries", [1.5]),
-        ((gateway(calls_lately=0, tries_lately=0),), "tries", [None]),
+        ((gateway(calls_lately=4, tries_lately=6),), "tries", [1.5, None]),
+        ((gateway(calls_lately=0, tries_lately=0),), "tries", [None, None]),
+        ((gateway(requests_lately=30, retries_lately=20),), "tries", [None, 3.0]),
+        ((gateway(requests_lately=5, retries_lately=0),), "tries", [None, 1.0]),
+        ((gateway(requests_lately=3, retries_lately=3),), "tries", [None, None]),
         (
             (replica(generation_tokens_per_second=50, prompt_tokens_per_second=80),),
             "tokens",

@@ -58,6 +58,9 @@ def test_lines_stand_beside_their_sum_and_parts(console, used):
     [pool] = console.get(f"/costs/?{DAY}").context["pools"]
     assert sum(line.percent for line in pool.lines) == 100
     assert sum(line.cost for line in pool.lines) == pool.cost
+    [busy] = [line.cost for line in pool.lines if line.line == "busy"]
+    assert pool.failure_and_idle == pool.cost - busy  # warm-up and what nobody used
+    assert "failure and idle" in shown
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from console import parts
+from control.metering.drift.external import actions as external
 from control.models import AuditEntry, Drift, Replica
+from engines.spec import EngineLoad
+from tests.fleet.rows import a_deployment, a_replica, a_version
 
 CALL = {"call_id": "req_7", "number": 1, "purpose": "call", "outcome": "client_closed"}
 CALL |= {"source": "estimated", "input_tokens": 9, "output_tokens": 0, "may_be_off": 4321}
@@ -56,12 +59,46 @@ def test_an_empty_platform_says_how_to_judge_now(console):
     assert b"/usage/drift/" in console.get("/usage/").content
 
 
-def test_the_live_part_asks_three_questions_however_many_hours_there_are(console, incident):
+@pytest.fixture
+def outside(fleet) -> Replica:
+    fleet(1)
+    version = a_version("out", engine={"kind": "external", "url": "http://127.0.0.1:9"})
+    return a_replica(a_deployment("outside", version=version), at=timezone.now())
+
+
+def test_engines_whose_counters_are_not_read_are_named_with_the_reason(console, outside):
+    def shown() -> str:
+        return console.get("/usage/drift/").content.decode()
+
+    at = timezone.now()
+    assert "<strong>outside#1: not read</strong>, it was not tried yet" in shown()
+    external.not_read(outside.pk, "/metrics answers 404", at, counts_on=True)
+    assert "<strong>outside#1: not read</strong>, /metrics answers 404" in shown()
+    assert console.get("/api/drift/unread/").json() == [
+        {"replica": "outside#1", "why": "/metrics answers 404"}
+    ]
+    external.note(outside.pk, EngineLoad(), at)
+    assert "not read" not in shown()
+    external.not_read(outside.pk, "ConnectError", at, counts_on=True)
+    assert "ConnectError" in shown()
+    Replica.objects.filter(pk=outside.pk).update(state="stopped")
+    assert "not read" not in shown()
+
+
+def test_the_shell_names_them_too(outside):
+    external.not_read(outside.pk, "/metrics answers 404", timezone.now(), counts_on=True)
+    said = io.StringIO()
+    with pytest.raises(SystemExit):
+        call_command("drift", stdout=io.StringIO(), stderr=said)
+    assert "outside#1: its counters are not read: /metrics answers 404\n" in said.getvalue()
+
+
+def test_the_live_part_asks_four_questions_however_many_hours_there_are(console, incident):
     for ago in range(3, 20):
         an_hour(incident.replica, ago)
     with CaptureQueriesContext(connection) as asked:
         html = parts.html("drift", timezone.now())
-    assert len(asked) == 3
+    assert len(asked) == 4
     assert html.count("<tr>") == 19
 
 

@@ -2,16 +2,17 @@
 
 import base64
 import re
+from datetime import timedelta
 
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth import get_user_model
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from console.access import CLOSE_REFUSED
 from control.metering.ingest import ship
-from control.models import AuditEntry, Key, TenantMember, UsageEvent
+from control.models import AuditEntry, Invoice, Key, Tenant, TenantMember, UsageEvent
 from control.tenancy.actions import archive_tenant
 from control.tenancy.members import actions
 from control.tenancy.members.facts import tenant_of
@@ -19,6 +20,7 @@ from tests.console.conftest import BY
 from tests.console.sockets import Socket
 from tests.metering import conftest as metering
 from tests.metering.conftest import AT, House, a_house, spool
+from tests.metering.invoices.months import close
 
 PASSWORD = "a-long-secret-of-bob"
 OWN = ["/own/", "/own/calls/", "/own/budgets/", "/own/invoices/", "/own/password/"]
@@ -129,6 +131,30 @@ def test_no_filter_leads_to_another_tenant(member, acme, name):
     for page in ("/own/", "/own/calls/"):
         shown = member.get(f"{page}?month=2026-11&{name}=rival").content.decode()
         assert "c-rival" not in shown
+
+
+def test_a_member_takes_its_calls_and_invoices_away_and_no_others(member, acme):
+    span = f"from={AT:%Y-%m-%d}&to={AT + timedelta(days=1):%Y-%m-%d}"
+    page = member.get(f"/own/calls/?{span}").content.decode()
+    assert f'href="/own/calls.csv?from={AT:%Y-%m-%d}' in page
+    file = read(member.get(f"/own/calls.csv?{span}&tenant=rival"))
+    assert "c-acme" in file
+    assert "rival" not in file
+    for tenant in (acme.tenant, Tenant.objects.get(name="rival")):
+        close(tenant, AT)
+    own, other = (Invoice.objects.get(tenant__name=name).number for name in ("acme", "rival"))
+    assert f"/own/invoices/{own}/lines.csv" in member.get(f"/own/invoices/{own}/").content.decode()
+    assert own in read(member.get(f"/own/invoices/{own}/lines.csv"))
+    assert member.get(f"/own/invoices/{other}/lines.csv").status_code == 404
+
+
+def read(answer) -> str:
+    assert answer["Content-Type"].startswith("text/csv")
+    return async_to_sync(_gathered)(answer.streaming_content).decode()
+
+
+async def _gathered(chunks) -> bytes:
+    return b"".join([chunk async for chunk in chunks])
 
 
 def test_another_tenants_invoice_is_not_there(member):

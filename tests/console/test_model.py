@@ -52,7 +52,8 @@ def known(more):
         beside_kv_bytes=31 * GIB,
         measured_at=AT,
     )
-    values = {"generation_tokens_per_second": 812.5, "running_max": 12}
+    values = {"generation_tokens_per_second": 812.5, "running_max": 12, "tpot_seconds": 0.0142}
+    values |= {"prompt_tokens_per_second": 4096.4, "ttft_seconds": 0.821}
     Point.objects.create(
         subject=f"replica:{replica.pk}", resolution_seconds=60, at=AT, values=values
     )
@@ -68,8 +69,11 @@ def test_its_page_shows_fit_batch_and_what_launches_took(console, known):
         "14.8 billion parameters: INT8, or AWQ",
         "mathematics and code",
         "chunked prefill",
-        "no benchmark yet",
+        "no benchmark compares values of it yet",
         "812.5 tokens/s, 12 calls at once",
+        "812.5 tokens/s with 12 calls at once, in its best minute",
+        "read 4,096 tokens of prompts a second at most; first tokens came after 0.82 s",
+        "14.2 ms for each token, in its best minute",
         "a start takes about 42 s",
         "31.0 GiB",
     ):
@@ -99,6 +103,11 @@ def test_the_api_says_the_same(console, known):
     assert [version["name"] for version in listed["versions"]] == ["v1"]
     [fit] = console.get("/api/models/qwen/fit/").json()
     assert fit["cold_start"]["seconds"] == 42
+    told = {row["name"]: (row["value"], row["measured"], row["benchmark"]) for row in fit["batch"]}
+    value, measured, benchmark = told["max_num_seqs"]
+    assert (value, measured[:14]) == (None, "812.5 tokens/s")
+    assert "docs/benchmarks/batching.md" in benchmark
+    assert told["max_num_batched_tokens"][2] == "no benchmark compares values of it yet"
     own = fit["card"][0]
     assert (own["device"], own["in_fleet"], own["fits"]) == ("My card", 1, False)
     assert any(r["arguments"] == {"tensor_parallel_size": 4} for r in own["remedies"])

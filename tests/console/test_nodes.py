@@ -2,10 +2,13 @@
 
 import pytest
 from django.utils import timezone
+from rest_framework.test import APIClient
 
 from console.pages.disk import VERSIONS
 from control.models import AuditEntry, Device, Node, NodeRuntime
-from tests.fleet.rows import a_device, a_node
+from control.placement import actions as placement
+from control.placement.world import Share
+from tests.fleet.rows import a_deployment, a_device, a_node, a_replica
 
 
 @pytest.fixture
@@ -33,6 +36,22 @@ def test_a_node_shows_its_devices_their_health_and_their_links(console, node):
     for words in ("312 W", "2 ECC", "1 Xid, last 79", "2 processes", "nvlink", "zone=a"):
         assert words in shown
     assert "0 H200" in shown
+
+
+def test_a_host_with_cards_tells_its_ram_on_its_page_and_over_rest(console, operator, node):
+    assert "booked beside its cards" not in console.get("/nodes/n1/").content.decode()
+    gib = 1 << 30
+    Node.objects.update(host={"memory_bytes": 110 * gib}, memory_free_bytes=50 * gib)
+    replica = a_replica(a_deployment(), node, at=timezone.now(), host_booked_bytes=43 * gib)
+    [device, _] = Device.objects.order_by("index")
+    placement.book(replica, (Share(device.pk, ((0, gib),)),))
+    shown = console.get("/nodes/n1/").content.decode()
+    assert "RAM 50.0 GiB free of 110.0 GiB, 43.0 GiB booked beside its cards" in shown
+    api = APIClient()
+    api.force_authenticate(operator)
+    told = api.get("/api/nodes/n1/").json()
+    figures = [told[f"memory_{name}_bytes"] for name in ("total", "free", "booked")]
+    assert figures == [110 * gib, 50 * gib, 43 * gib]
 
 
 def test_what_a_driver_does_not_say_is_a_dash(console, node):

@@ -1,7 +1,10 @@
 """A model's page says which nodes have its weights, and asks all of them at a button."""
 
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from console import parts
 from control.models import AuditEntry, NodeWeights
 from engines.sources import key_of
 from tests.fleet.rows import a_node, a_version
@@ -22,3 +25,23 @@ def test_the_page_names_who_has_them_and_a_button_asks_the_rest(console):
     assert AuditEntry.objects.get().action == "prefetch weights"
     refused = console.post("/models/gemma/prefetch/", {"version": "v9"}, follow=True)
     assert "there is no version gemma:v9" in refused.content.decode()
+
+
+def test_a_fetch_moves_on_the_page_while_one_looks(console):
+    node = a_node("n1", at=timezone.now())
+    a_version("gemma", engine={"kind": "vllm", "version": "0.32.0"}, source=SOURCE)
+    assert 'ws-connect="/live/part/model/gemma/"' in console.get("/models/gemma/").content.decode()
+    copy = NodeWeights.objects.create(
+        node=node,
+        key=key_of(SOURCE),
+        source=SOURCE,
+        state="running",
+        percent=40,
+        state_at=timezone.now(),
+    )
+    assert "running 40 %" in parts.html("model", timezone.now(), "gemma")
+    NodeWeights.objects.filter(pk=copy.pk).update(percent=60)
+    with CaptureQueriesContext(connection) as asked:
+        assert "running 60 %" in parts.html("model", timezone.now(), "gemma")
+    assert len(asked) <= 4
+    assert "running" not in parts.html("model", timezone.now(), "nobody")

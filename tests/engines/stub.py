@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from control.management.local.ports import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 START_WAIT_SECONDS = 60
@@ -30,16 +31,16 @@ class StubEngine:
 
     def script(self, times: int = 1, **script: Any) -> None:
         order = {"script": script, "times": times}
-        httpx.post(f"{self.url}/stub/script", json=order, timeout=10).raise_for_status()
+        httpx.post(f"{self.url}/stub/script", json=order, timeout=30).raise_for_status()
 
     def order(self, **order: Any) -> None:
-        httpx.post(f"{self.url}/stub/script", json=order, timeout=10).raise_for_status()
+        httpx.post(f"{self.url}/stub/script", json=order, timeout=30).raise_for_status()
 
     def post(self, body: dict, path: str = "/v1/chat/completions") -> httpx.Response:
         return httpx.post(self.url + path, json=body, headers=AUTHORISED, timeout=30)
 
     def seen(self) -> dict[str, Any]:
-        return httpx.get(f"{self.url}/stub/seen", timeout=10).json()
+        return httpx.get(f"{self.url}/stub/seen", timeout=30).json()
 
 
 @contextmanager
@@ -58,18 +59,12 @@ def running_stub(*arguments: str, name: str = "m") -> Iterator[StubEngine]:
         process.wait()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def _await_health(url: str, process: subprocess.Popen) -> None:
     deadline = time.monotonic() + START_WAIT_SECONDS
     while time.monotonic() < deadline:
         assert process.poll() is None, "the stub ended at once"
         try:
-            httpx.get(f"{url}/health", timeout=1)
+            httpx.get(f"{url}/health", timeout=10)
         except httpx.TransportError:
             time.sleep(0.02)
         else:

@@ -125,7 +125,9 @@ def test_a_worker_outlives_the_kill_of_its_starter(job):
         f"job = Job(Path({str(job.root)!r}), {job.name!r})\n"
         "ensure(job, 'time.sleep(600)'); working(job); os.kill(os.getpid(), 9)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    argv = [sys.executable, "-c", code]
+    killed = subprocess.run(argv, check=False, timeout=2 * HANG_GUARD_SECONDS)
+    assert killed.returncode == -9
     assert ensure(job, "").state == "running"
 
 

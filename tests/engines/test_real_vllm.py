@@ -2,21 +2,24 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
+from control.management.local.ports import free_port
 from control.placement import memory, model
 from control.placement.weights import Tensor
 from engines import model_folder, processes, shared_memory, supervisor
 from engines.kinds import KINDS
 from engines.spec import EngineRecord, EngineSpec
+from engines.vllm import choices
 from tests.engines.real import VERSION, install_runtime, make_tiny_model
-from tests.engines.stub import free_port
 
 pytestmark = pytest.mark.engine
 VLLM = KINDS["vllm"]
@@ -181,6 +184,17 @@ def test_the_estimate_of_its_cache_is_what_it_logged(engine):
     assert f"KV cache size: {estimate:,} tokens" in supervisor.log_text(engine.folder)
 
 
+def test_the_formats_that_a_version_may_name_are_those_that_it_has():
+    def named(file, kind):
+        text = next(install_runtime().glob(f"lib/python3*/site-packages/vllm/{file}")).read_text()
+        literal = text.partition(f"{kind} = Literal[")[2].partition("\n]")[0]
+        return set(re.findall(r'^    "([^"]+)",', literal, re.MULTILINE))
+
+    formats = "model_executor/layers/quantization/__init__.py"
+    assert set(choices.QUANTIZATIONS) == named(formats, "QuantizationMethods")
+    assert set(choices.CACHE_TYPES) == named("config/cache.py", "CacheDType")
+
+
 def test_e01_its_orphans_are_found_though_they_hide_their_environment(engine):
     """vLLM renames its processes, which overwrites what /proc shows of their environment."""
     workers = [one for one in supervisor.members(engine.record) if one.pid != engine.record.pid]
@@ -197,9 +211,20 @@ def test_zz_killed_with_9_it_stops_whole_and_leaves_no_shared_memory(engine):
     assert supervisor.stop(engine.folder, grace_seconds=10).gone
     assert [one for one in members if processes.same(one.pid, one.start_ticks, THIS_BOOT)] == []
     started = processes.started_at_seconds(engine.record.start_ticks)
-    assert [
-        path.name for path in shared_memory.SHM.glob("psm_*") if path.stat().st_ctime >= started
-    ] == []
+    # Engines of other tests, which live, have segments too.
+    assert [name for name in segments_since(started) if name not in used_now()] == []
+
+
+def segments_since(seconds: float) -> list[str]:
+    names = []
+    for path in shared_memory.SHM.glob("psm_*"):
+        with suppress(FileNotFoundError):
+            names += [path.name] if path.stat().st_ctime >= seconds else []
+    return names
+
+
+def used_now() -> set[str]:
+    return shared_memory._in_use({path.name for path in shared_memory.SHM.glob("psm_*")})
 
 
 THIS_BOOT = processes.this_boot()

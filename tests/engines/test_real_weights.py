@@ -22,7 +22,8 @@ def python() -> Path:
 
 def run(*argv: object) -> str:
     text = [str(one) for one in argv]
-    return subprocess.run(text, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(text, check=True, capture_output=True, text=True, timeout=600)
+    return done.stdout
 
 
 @pytest.fixture(scope="module")

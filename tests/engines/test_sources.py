@@ -2,7 +2,7 @@
 
 import pytest
 
-from engines.sources import key_of, problems
+from engines.sources import key_of, problems, told
 from engines.spec import BadSpec
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -50,3 +50,11 @@ def test_a_wrong_source_is_told_by_its_member(source, members):
     assert [member for member, _ in problems(source)] == members
     with pytest.raises(BadSpec, match="source"):
         key_of(source)
+
+
+def test_it_is_told_member_by_member_and_parts_by_name():
+    parts = [PACKAGE | {"pypi": "gemma3-270m-part1"}, PACKAGE | {"pypi": "gemma3-270m-part2"}]
+    assert told(PACKAGE | {"parts": parts}) == (
+        *(("pypi", "gemma3-270m"), ("release", "1.0.0"), ("sha256", SHA)),
+        ("parts", "gemma3-270m-part1 1.0.0, gemma3-270m-part2 1.0.0"),
+    )

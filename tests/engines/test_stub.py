@@ -114,21 +114,21 @@ def test_it_refuses_in_vllms_words(engine, body, status, param, message):
 
 
 def test_its_key_guards_v1_and_not_metrics(engine):
-    answer = httpx.post(f"{engine.url}/v1/chat/completions", json=HELLO)
+    answer = httpx.post(f"{engine.url}/v1/chat/completions", json=HELLO, timeout=30)
     assert (answer.status_code, answer.json()) == (401, {"error": "Unauthorized"})
-    assert httpx.get(f"{engine.url}/v1/models").status_code == 401
-    assert httpx.get(f"{engine.url}/metrics").status_code == 200
-    assert httpx.get(f"{engine.url}/health").status_code == 200
+    assert httpx.get(f"{engine.url}/v1/models", timeout=30).status_code == 401
+    assert httpx.get(f"{engine.url}/metrics", timeout=30).status_code == 200
+    assert httpx.get(f"{engine.url}/health", timeout=30).status_code == 200
 
 
 def test_unknown_paths_and_methods_are_answered_as_by_vllm(engine):
-    assert httpx.get(f"{engine.url}/nowhere").json() == {"detail": "Not Found"}
+    assert httpx.get(f"{engine.url}/nowhere", timeout=30).json() == {"detail": "Not Found"}
     assert httpx.put(f"{engine.url}/health").status_code == 405
 
 
 def test_its_metrics_are_vllms_and_count_what_was_done(engine):
     def read():
-        return KINDS["stub"].parse_metrics(httpx.get(f"{engine.url}/metrics").text)
+        return KINDS["stub"].parse_metrics(httpx.get(f"{engine.url}/metrics", timeout=30).text)
 
     before = read()
     engine.script(cached_tokens=1)

@@ -68,16 +68,17 @@ def test_s06_a_stream_can_break_off_without_its_end(engine, how):
 
 def test_a_call_that_hangs_ends_when_its_client_leaves(engine):
     engine.script(hang=True)
+    url, patience = f"{engine.url}/v1/chat/completions", httpx.Timeout(30, read=0.2)
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{engine.url}/v1/chat/completions", json=HELLO, headers=AUTHORISED, timeout=0.2)
-    eventually(lambda: engine.seen()["requests"][-1]["outcome"] == "aborted")
+        httpx.post(url, json=HELLO, headers=AUTHORISED, timeout=patience)
+    eventually(lambda: [one["outcome"] for one in engine.seen()["requests"]][-1:] == ["aborted"])
 
 
 def test_its_health_is_what_it_is_told(engine):
     engine.order(health=503)
-    assert httpx.get(f"{engine.url}/health").status_code == 503
+    assert httpx.get(f"{engine.url}/health", timeout=30).status_code == 503
     engine.order(clear=True)
-    assert httpx.get(f"{engine.url}/health").status_code == 200
+    assert httpx.get(f"{engine.url}/health", timeout=30).status_code == 200
 
 
 def test_thought_tokens_come_first_and_are_counted_apart(engine):
@@ -114,7 +115,7 @@ def test_raw_bytes_in_frames_are_one_event_a_write():
     ],
 )
 def test_a_wrong_order_is_refused_by_name(engine, order, message):
-    answer = httpx.post(f"{engine.url}/stub/script", json=order)
+    answer = httpx.post(f"{engine.url}/stub/script", json=order, timeout=30)
     assert answer.status_code == 400
     assert message in answer.json()["error"]["message"]
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import shared_memory
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from engines import orphans, processes, supervisor
 from engines.spec import Command, EngineSpec
+from tests.threads import Threads
 
 SPEC = EngineSpec(
     replica_id=4_000_000_001,  # no instance of Weir on this host has a replica of this number
@@ -87,8 +87,8 @@ def test_a_second_launch_of_the_same_generation_finds_the_first(folder):
 
 
 def test_c01_the_same_order_twice_at_once_starts_one_engine(folder):
-    with ThreadPoolExecutor(4) as pool:
-        records = list(pool.map(lambda _: launched(folder, SLEEPER), range(4)))
+    with Threads(4) as pool:
+        records = pool.map(lambda _: launched(folder, SLEEPER), range(4))
     assert len(set(records)) == 1
     assert len(supervisor.members(records[0])) == 1
 
@@ -121,7 +121,9 @@ def test_an_engine_outlives_the_kill_of_its_launcher_and_is_adopted(folder, home
         f"launched(Path({str(folder)!r}), SLEEPER)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    argv = [sys.executable, "-c", code]
+    killed = subprocess.run(argv, check=False, timeout=2 * HANG_GUARD_SECONDS)
+    assert killed.returncode == -signal.SIGKILL
     record = supervisor.adopt(folder)
     assert record is not None
     assert supervisor.stop(folder, 10).gone
@@ -177,6 +179,7 @@ def test_e01_a_child_that_left_the_session_is_found_after_its_parent_was_killed(
 def test_e01_no_new_launch_before_the_old_child_is_gone(folder):
     first = launched(folder, parent_of(DEAF))
     os.kill(first.pid, signal.SIGKILL)
+    eventually(lambda: not supervisor.alive(first))
     [left] = supervisor.members(first)
     launched(folder, SLEEPER, replace(SPEC, generation=2))
     assert processes.read(left.pid) is None

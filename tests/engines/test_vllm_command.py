@@ -103,7 +103,12 @@ def test_the_fast_launcher_is_chosen_by_the_nodes_environment():
         ({"max_model_len": 0}, "must be a whole number from 1"),
         ({"enforce_eager": "yes"}, "'enforce_eager' must be true or false"),
         ({"dtype": "int3"}, "must be one of auto, bfloat16"),
-        ({"quantization": "../../etc"}, "must be a word"),
+        ({"quantization": "../../etc"}, "must be one of awq"),
+        ({"quantization": "bitsandbytes"}, "must be one of awq"),
+        ({"quantization": "gguf"}, "must be one of awq"),
+        ({"kv_cache_dtype": "float32"}, "must be one of auto"),
+        ({"tool_call_parser": "../../etc"}, "must be a word"),
+        ({"pipeline_parallel_size": 2}, "the placement (tensor_parallel_size"),
         ({"api_key": "x"}, "the replica decides this"),
     ],
 )
@@ -162,3 +167,15 @@ def test_what_weir_sets_no_version_may_set(flag):
 
 def test_every_argument_is_the_versions_or_weirs():
     assert not set(ARGUMENTS) & set(ELSEWHERE)
+
+
+def test_sleep_brings_its_switch_and_dev_mode_and_nothing_else_does():
+    plain, sleeps = (build_command(one, RUNTIME, NODE) for one in (GPU, replace(GPU, sleep=True)))
+    assert set(sleeps.argv) - set(plain.argv) == {"--enable-sleep-mode"}
+    assert dict(sleeps.env.items() - plain.env.items()) == {"VLLM_SERVER_DEV_MODE": "1"}
+    assert sleeps.env["VLLM_API_KEY"] == "engine-secret"
+
+
+def test_an_engine_for_cpu_cannot_sleep_and_says_why():
+    with pytest.raises(BadSpec, match="frees nothing"):
+        build_command(replace(CPU, sleep=True), RUNTIME, NODE)

@@ -28,6 +28,17 @@ def test_reads_the_names_weir_needs_from_a_real_page():
     )
 
 
+def test_a_name_within_a_line_or_with_more_letters_is_another():
+    page = (
+        'vllm:prompt_tokens_total{engine="0"} 1.0\n'
+        "# HELP vllm:prompt_tokens_total vllm:prompt_tokens_total 5\n"
+        "vllm:prompt_tokens_totals 7.0\n"
+        "x vllm:prompt_tokens_total 9.0\n"
+        "vllm:prompt_tokens_total 2.0\r\n"
+    )
+    assert parse_metrics(page).prompt_tokens == 3
+
+
 def test_sums_the_ranks_of_a_data_parallel_engine_and_keeps_the_fullest_cache():
     page = "".join(
         f'vllm:num_requests_running{{engine="{rank}",model_name="m"}} {running}.0\n'
@@ -48,6 +59,19 @@ def test_sums_the_ranks_of_a_data_parallel_engine_and_keeps_the_fullest_cache():
 )
 def test_capacity_is_what_vllm_says_or_blocks_times_size_or_unknown(labels, tokens):
     assert parse_metrics(f"vllm:cache_config_info{{{labels}}} 1.0\n").kv_cache_tokens == tokens
+
+
+def test_answers_of_5xx_are_counted_over_all_paths_and_others_are_not():
+    page = "".join(
+        f'http_requests_total{{handler="{path}",method="POST",status="{status}"}} {count}.0\n'
+        for path, status, count in (
+            ("/v1/chat/completions", "2xx", 90),
+            ("/v1/chat/completions", "5xx", 3),
+            ("/v1/completions", "4xx", 7),
+            ("/v1/completions", "5xx", 4),
+        )
+    )
+    assert parse_metrics(page).failures == 7
 
 
 @pytest.mark.parametrize("page", ["", "<html>502</html>", "vllm:prompt_tokens_total{} NaN\n"])

@@ -136,6 +136,7 @@ def test_a_card_split_into_slices_says_so_and_takes_nothing(node):
     assert of("GPU-1").error == devices.SLICED
     [seen] = books.nodes(AT)
     assert {d.uuid for d in seen.devices if not d.blocked} == {"MIG-1", "MIG-2"}
+    assert [d.is_slice for d in sorted(seen.devices, key=lambda d: d.uuid)] == [False, True, True]
     record(node, CARD)
     assert {d.uuid: bool(d.error) for d in facts.node("n1").devices} == {
         "GPU-1": False,

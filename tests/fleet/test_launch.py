@@ -3,11 +3,10 @@
 import json
 import socket
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from threading import Barrier, Thread
 
 import pytest
-from django.db import connection
 
 from control.fleet import launch, ports
 from control.management.local.ports import free_port
@@ -18,6 +17,7 @@ from control.placement import facts, memory
 from control.placement.memory import GIB
 from control.placement.world import Placed, Share
 from control.states import ReplicaState
+from tests.at_once import at_once
 from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
 from tests.placement.files import write_headers
 from tests.placement.test_memory import GEMMA_270M
@@ -92,22 +92,11 @@ def test_e04_no_port_left_is_told(node, settings):
 
 @pytest.mark.django_db(transaction=True)
 def test_e04_launches_at_once_get_distinct_ports(settings):
-    settings.WEIR_ENGINE_PORTS = range(18500, 18520)
+    settings.WEIR_ENGINE_PORTS = range(18500, 18530)
     node = a_node(at=AT)
     a_device(node, 64 * GIB, at=AT)
-    replicas = [preparing(node, f"d{n}", GIB, n * GIB) for n in range(6)]
-    barrier = Barrier(len(replicas))
-
-    def run(replica):
-        barrier.wait(timeout=30)
-        claim(replica)
-        connection.close()
-
-    threads = [Thread(target=run, args=(replica,)) for replica in replicas]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
+    replicas = [preparing(node, f"d{n}", GIB, n * GIB) for n in range(20)]
+    at_once(*[partial(claim, replica) for replica in replicas])
     ports = Replica.objects.values_list("port", flat=True)
     assert len(set(ports)) == len(replicas)
     assert None not in ports

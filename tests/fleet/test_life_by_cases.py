@@ -9,10 +9,11 @@ import pytest
 from django.utils import timezone
 
 from control.fleet import devices, launch
+from control.fleet.health.rules import CANARIES_FAILED_MAX
 from control.fleet.warming import rules as warming
-from control.models import CatalogModel, Deployment, Replica, StateChange
+from control.models import Attempt, CatalogModel, Deployment, Replica, StateChange
 from control.models.sealing import unseal
-from control.states import ReplicaState, ReservationState
+from control.states import Purpose, ReplicaState, ReservationState
 from engines import supervisor
 from engines.spec import GpuReading
 from tests.engines.test_supervisor import eventually
@@ -132,13 +133,63 @@ def test_e04_a_port_that_was_taken_meanwhile_costs_one_retry_and_no_launch(world
 
 
 def test_e02_front_and_core_stopped_at_once_it_is_left_and_replaced(world, settings):
-    settings.WEIR_HANG_SECONDS = 1
     world.wants()
     replica = world.until_state("ready")
+    usual, settings.WEIR_HANG_SECONDS = settings.WEIR_HANG_SECONDS, 1
     os.kill(replica.pid, signal.SIGSTOP)
     world.until_state("unhealthy")
     assert world.until_state("failed").cause == "hung"
+    settings.WEIR_HANG_SECONDS = usual  # a busy machine is slower than that
     world.until_state("ready", generation=2)
+
+
+def test_e05_an_engine_that_lives_on_and_answers_500_to_everything_is_replaced(world):
+    world.wants()
+    replica = world.until_state("ready")
+    world.script(replica, times=1000, status=500, error="EngineDeadError")
+    world.call(replica, "/stub/script", health=503).raise_for_status()
+    world.until_state("unhealthy")
+    failed = world.until_state("failed")
+    assert (failed.cause, failed.retry) == ("hung", True)
+    assert "the engine behind it is dead" in failed.reason
+    second = world.until_state("ready", generation=2)
+    assert world.call(second, model="m-d", prompt="x", max_tokens=1).status_code == 200
+
+
+def test_e05_one_that_says_it_is_well_and_answers_500_to_everything_is_replaced(world):
+    world.wants()
+    replica = world.until_state("ready")
+    world.script(replica, times=1000, status=500, error="EngineDeadError")
+
+    def ejected():
+        answer = world.call(replica, model="m-d", prompt="x", max_tokens=1)
+        assert answer.status_code == 500
+        return Replica.objects.filter(pk=replica.pk, state=ReplicaState.UNHEALTHY).exists()
+
+    world.until(ejected, "it serves on")
+    failed = world.until_state("failed")
+    assert (failed.cause, failed.retry) == ("hung", True)
+    assert "makes no token" in failed.reason
+    probes = Attempt.objects.filter(replica_id=replica.pk, purpose=Purpose.PROBE)
+    outcomes = list(probes.values_list("outcome", flat=True))
+    assert set(outcomes) == {"failed"}
+    assert 2 <= len(outcomes) <= CANARIES_FAILED_MAX  # two are enough where they take long
+    second = world.until_state("ready", generation=2)
+    assert world.call(second, model="m-d", prompt="x", max_tokens=1).status_code == 200
+
+
+@pytest.mark.parametrize("failure", ["unknown", "kv_cache_too_small"])
+def test_e03_what_exits_while_it_starts_has_failed_at_once_with_its_last_lines(world, failure):
+    world.wants(start_failure=failure)
+    failed = world.until_state("failed")
+    assert failed.ready_at is None
+    assert failed.reason
+    assert failed.reason.split(": ")[-1][:40] in failed.log_tail
+    world.until(lambda: not world.held().filter(replica=failed).exists(), "its memory")
+    assert supervisor.adopt(launch.folder_of(failed)) is None
+    states = StateChange.objects.filter(replica=failed).values_list("new", flat=True)
+    assert ReplicaState.READY not in states  # so gateways never had it
+    assert "stalled" not in failed.cause
 
 
 def test_worn_replicas_are_replaced_one_at_a_time_and_somebody_always_serves(world):

@@ -3,13 +3,15 @@
 import os
 import signal
 from contextlib import suppress
+from datetime import timedelta
 from threading import Thread
 
 import httpx
 import pytest
 from django.utils import timezone
 
-from control.fleet import node_tasks
+from control.fleet import node_tasks, returning
+from control.fleet.health import rules
 from control.models import Deployment, Replica, SnapshotPart, StateChange
 from control.states import DeploymentState, NodeState, Part, ReplicaState
 from engines import supervisor
@@ -33,7 +35,7 @@ def call_that_is_cut(world, replica):
 
 def running_calls(replica):
     url = f"http://{replica.host}:{replica.port}/metrics"
-    return KINDS["stub"].parse_metrics(httpx.get(url, trust_env=False).text).running
+    return KINDS["stub"].parse_metrics(httpx.get(url, trust_env=False, timeout=30).text).running
 
 
 def states_of(replica):
@@ -117,6 +119,32 @@ def test_p04_an_engine_of_a_node_thought_lost_returns_with_it(world):
     assert Replica.objects.get().pid == replica.pid
 
 
+def test_one_that_drained_when_its_node_was_lost_serves_on_without_that_drain(world):
+    world.wants()
+    replica = world.until_state("ready")
+    at = timezone.now()
+    replica.move(ReplicaState.DRAINING, reason="t", by="t", at=at, drain_by=at)
+    replica.move(ReplicaState.LOST, reason="silent", by="test", at=at)
+    assert (replica.drain_by, replica.unrouted_version is None) == (at, False)
+    world.watch.look(replica.pk)  # its node alone: reconcile may want another one
+    again = Replica.objects.get(pk=replica.pk)
+    assert (again.state, again.drain_by, again.unrouted_version) == ("ready", None, None)
+
+
+def test_one_of_a_lost_node_that_does_not_answer_drains_for_so_long_and_no_longer(world, settings):
+    world.wants()
+    replica = world.until_state("ready")
+    at = timezone.now()
+    replica.move(ReplicaState.LOST, reason="silent", by="test", at=at)
+    returning.returned(replica, at + timedelta(seconds=59), well=False)
+    assert replica.state == "lost"
+    late = at + timedelta(seconds=61)
+    returning.returned(replica, late, well=False)
+    drained = Replica.objects.get(pk=replica.pk)
+    assert drained.state == "draining"
+    assert drained.drain_by == late + timedelta(seconds=settings.WEIR_DRAIN_SECONDS)
+
+
 def test_a_lost_replica_whose_engine_is_gone_is_ended_and_replaced(world):
     world.wants()
     replica = world.until_state("ready")
@@ -124,6 +152,17 @@ def test_a_lost_replica_whose_engine_is_gone_is_ended_and_replaced(world):
     supervisor.stop(node_tasks.launch.folder_of(replica), 0)
     assert world.until_state("stopped").reason.startswith("its engine was gone")
     world.until_state("ready", generation=2)
+
+
+def test_what_a_launch_takes_of_its_hosts_ram_is_known_while_it_starts(world):
+    world.wants(start_seconds=0.1, start_stall=True)  # so that it never serves
+    replica = world.until_state("starting")
+    world.until(lambda: Replica.objects.get().pid, "no process")
+    world.watch._engines.device_bytes = {Replica.objects.get().pid: rules.GROWTH_BYTES}
+    world.watch.look(replica.pk)
+    held = Replica.objects.get().host_memory_bytes
+    assert held is not None
+    assert held < rules.GROWTH_BYTES  # of its host: what is on cards is booked there
 
 
 def test_e05_a_cause_that_will_not_pass_is_not_tried_again(world):
@@ -140,15 +179,16 @@ def test_e05_a_cause_that_will_not_pass_is_not_tried_again(world):
 
 
 def test_e02_a_hung_engine_is_ejected_then_replaced(world, settings):
-    settings.WEIR_HANG_SECONDS = 0.5
     world.wants()
     replica = world.until_state("ready")
+    usual, settings.WEIR_HANG_SECONDS = settings.WEIR_HANG_SECONDS, 0.5
     world.script(replica, hang=True, fail_after_tokens=2)
     with_hang = {"model": "m-d", "prompt": "x", "max_tokens": 5, "stream": True}
     start_and_leave_running(world, replica, with_hang)
     world.until_state("unhealthy")
     failed = world.until_state("failed")
     assert failed.cause == "hung"
+    settings.WEIR_HANG_SECONDS = usual  # a busy machine is slower than that
     world.until_state("ready", generation=2)
 
 

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def node(settings):
+    settings.WEIR_ENGINE_PORTS = range(17000, 17400)  # where no engine of another test begins
     return a_node(settings.WEIR_NODE_NAME, at=AT)
 
 
@@ -51,6 +52,17 @@ def test_e04_twenty_launches_have_twenty_ports_though_some_are_taken(node, setti
     assert not set(found) & {one.getsockname()[1] for one in _OPEN}
     assert taken
     close_all()
+    left = Replica.objects.order_by("pk")[4]
+    assert left.port not in set(ports.free(left))
+    Replica.objects.filter(pk=left.pk).update(state=ReplicaState.STOPPED)  # its group is gone
+    assert left.port in set(ports.free(left))
+
+
+def test_e04_a_port_from_which_a_connection_goes_out_is_passed_over(node, settings):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = next(ports.free(starting(node)))
+        with socket.create_connection(server.getsockname(), source_address=("127.0.0.1", port)):
+            assert port not in set(ports.free(Replica.objects.get()))
 
 
 def test_e04_a_launch_whose_port_was_taken_begins_again_at_another_and_says_so(node, settings):

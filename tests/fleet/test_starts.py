@@ -4,10 +4,12 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 from django.db.backends.postgresql.psycopg_any import NumericRange
+from django.test.utils import CaptureQueriesContext
 
 from control.fleet import launch, starts
-from control.models import ColdStart, Reservation, VersionPeak
+from control.models import ColdStart, Reservation, VersionPeak, WakeUp
 from control.placement import facts
 from control.placement.memory import GIB, MIB
 from control.routes import compiler
@@ -88,6 +90,30 @@ def test_the_median_of_the_last_starts_is_told_to_held_calls(replica):
     assert routes.routes["chat"].start_seconds == 50
 
 
+def test_who_waits_for_a_sleeper_is_told_how_long_it_takes_to_wake(replica):
+    who = {"by": "t", "reason": "t", "at": AT}
+    save_route(RouteWanted("chat", (TargetWanted(replica.deployment.name, 1),)), **who)
+    starts.at_ready(replica, Startup(), at=replica.created_at)
+
+    def told():
+        return compiler.compile_part(Part.ROUTES, 1).routes["chat"].start_seconds
+
+    cold = told()
+    replica.move(ReplicaState.DRAINING, **who, sleep_level=1)
+    replica.move(ReplicaState.ASLEEP, **who)
+    assert told() == cold  # it has never woken yet
+    for number, seconds in enumerate((90, 3, 5, 4, 6, 2)):
+        WakeUp.objects.create(
+            replica=replica, version=replica.version, seconds=seconds, at=after(number)
+        )
+    assert told() == 4
+    replica.move(ReplicaState.WAKING, **who)
+    assert told() == 4
+    replica.move(ReplicaState.WARMING, **who)
+    replica.move(ReplicaState.READY, **who)
+    assert told() == cold
+
+
 def test_what_the_engine_said_of_its_memory_is_the_next_estimate(replica):
     before = fixed_bytes(replica)
     said = Startup(
@@ -106,6 +132,17 @@ def test_what_the_driver_sees_raises_the_estimate_by_what_is_no_cache(replica):
     assert peak.beside_kv_bytes == before + 2 * GIB // 10
     assert peak.host_bytes == 3 * GIB
     assert fixed_bytes(replica) == peak.beside_kv_bytes
+
+
+def test_who_measures_a_version_second_in_one_moment_makes_no_error(replica):
+    """The database writes a line for each key that is refused: four engines begin at once."""
+    with CaptureQueriesContext(connection) as said:
+        starts.note_use(replica, 3 * GIB, GIB, at=AT)
+    [made] = [one["sql"] for one in said if "INSERT" in one["sql"]]
+    assert "ON CONFLICT DO NOTHING" in made
+    with CaptureQueriesContext(connection) as said:
+        starts.note_use(replica, 4 * GIB, GIB, at=AT)
+    assert not [one for one in said if "INSERT" in one["sql"]]
 
 
 def test_nothing_is_noted_of_an_engine_that_does_not_say_its_cache(replica):

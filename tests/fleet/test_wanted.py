@@ -1,5 +1,6 @@
 """Desired state: deployments saved, scaled, drained, archived."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,9 +8,10 @@ import pytest
 from control.checks import Refused, Unknown
 from control.fleet import actions, rules
 from control.fleet.rules import DeploymentWanted
+from control.fleet.scaling import Scaling
 from control.models import AuditEntry, Deployment, SnapshotPart
 from control.states import DeploymentState, Part, ReplicaState
-from tests.fleet.rows import a_deployment, a_replica, a_version
+from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
 
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 WHO = {"by": "anna", "reason": "a test", "at": AT}
@@ -114,3 +116,19 @@ def test_what_is_drained_is_archived_and_what_still_drains_is_not():
     a_replica(Deployment.objects.get(name="busy"), at=AT)
     assert actions.archive_drained(**WHO) == ["empty"]
     assert actions.archive_drained(**WHO) == []
+
+
+def test_sleep_is_wanted_only_where_there_is_a_card(db):
+    a_version("m", "v1")
+    asks = DeploymentWanted("d", "m", "v1", replicas_min=0, scaling=Scaling(sleep=1), node="n1")
+    node = a_node(at=AT)
+    device = a_device(node, 64 << 30, at=AT)
+    with pytest.raises(Refused, match=r"scaling\.sleep.*no node where it may run has a card"):
+        actions.save_deployment(asks, **WHO)
+    device.kind = "gpu"
+    device.save()
+    assert actions.save_deployment(asks, **WHO).scaling == {"sleep": 1}
+    actions.save_deployment(replace(asks, scaling=Scaling(sleep=0)), **WHO)
+    a_version("m", "v2", engine=EXTERNAL)
+    with pytest.raises(Refused, match="cannot sleep"):
+        actions.save_deployment(replace(asks, name="e", version="v2", node=""), **WHO)

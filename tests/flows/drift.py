@@ -24,6 +24,11 @@ SELECT replica_id, read_at FROM control_enginecount c WHERE NOT EXISTS
 def engines_agree(weir: Weir) -> list[dict]:
     """All that every engine counted in its life is explained, to the token."""
     books_balance(weir)
+    return counters_agree(weir)
+
+
+def counters_agree(weir: Weir) -> list[dict]:
+    """Of engines on any host; the books must have come to rest."""
     edges = EDGE_SECONDS, EDGE_SECONDS
     until(lambda: weir.rows(UNREAD, *edges) == [(0,)], "engines that are read once more")
     hours = until(lambda: _judged(weir), "all that was read, judged")

@@ -7,11 +7,13 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
+from urllib.parse import urlsplit
 
 import psutil
 
 from control.management.local.home import Home
 from tests.engines.fake_nvml import card, write_state
+from tests.flows.namespaces import Network, why_no_firewall
 from tests.flows.weir import HANG_SECONDS, Weir, is_alive, until
 from tests.servers import ROOT
 
@@ -21,11 +23,18 @@ GIB = 1 << 30
 class Host:
     """One node worker beside those of `weir up`; it shares nothing with them but the servers.
 
-    `library` is the folder of the fake NVML: with it the host has two cards, else its RAM.
+    `library` is the folder of the fake NVML: with it the host has two cards, else its RAM. With a
+    `network` its engines listen on an address of its own, behind the firewall of deploy/.
     """
 
-    def __init__(self, weir: Weir, name: str, library: Path | None = None) -> None:
-        self.weir, self.name = weir, name
+    def __init__(
+        self,
+        weir: Weir,
+        name: str,
+        library: Path | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self.weir, self.name, self.network = weir, name, network
         self.folder = Path(tempfile.mkdtemp(prefix=f"weir-{name}-"))
         self.home = Home(self.folder / "home")
         self.state = self.folder / "nvml"
@@ -45,6 +54,8 @@ class Host:
             self.cards(**pair[0], **pair[1], count=2, **{"nvlink.0.1": 1})
             more = {"LD_LIBRARY_PATH": str(library), "FAKE_NVML_STATE": str(self.state)}
             self.environment |= more
+        if network:
+            self._join(network)
         self.output = self.folder / "output"
         self.process: subprocess.Popen | None = None
 
@@ -52,9 +63,10 @@ class Host:
         write_state(self.state, **lines)
 
     def start(self) -> "Host":
+        argv = [*self.weir.command, "node"]
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [*self.weir.command, "node"],
+                self.network.inside(*argv) if self.network else argv,
                 env=self.environment,
                 stdout=output,
                 stderr=output,
@@ -118,7 +130,21 @@ class Host:
                 process.kill()
         if self.process:
             self.process.wait(HANG_SECONDS)
+        if self.network:
+            self.network.close()
         rmtree(self.folder, ignore_errors=True)
+
+    def _join(self, network: Network) -> None:
+        """The servers are reached over the cable: who cuts it cuts these too."""
+        for name in ("WEIR_DATABASE_URL", "WEIR_REDIS_URL"):
+            url = self.environment[name]
+            port = urlsplit(url).port
+            network.relay(port)
+            here, there = f"127.0.0.1:{port}", f"{network.addresses.gateway}:{port}"
+            self.environment[name] = url.replace(here, there)
+        self.environment["WEIR_NODE_ADDRESS"] = network.addresses.host
+        if not why_no_firewall():
+            network.guard()
 
     def _is_heard(self) -> bool:
         assert self.process.poll() is None, f"`weir node` ended:\n{self.said()}"

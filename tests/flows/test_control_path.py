@@ -3,13 +3,14 @@
 import json
 import os
 import signal
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.flows.books import books_balance
 from tests.flows.weir import Weir, is_alive, until
+from tests.threads import Threads
 
 SERVICE = """
 apiVersion: weir/v1
@@ -34,7 +35,7 @@ CHAT = {"model": "chat-stub", "messages": [{"role": "user", "content": "hi"}]}
 def weir():
     made = Weir(SERVICE.replace("REPLICAS", "1"))
     try:
-        yield made.start()
+        yield made.with_schema().start()
     finally:
         made.clean_up()
 
@@ -124,9 +125,17 @@ def test_an_engine_killed_while_a_call_runs_is_replaced(weir):
     assert "truncated" in events(weir)
 
 
+def answers_long(weir: Weir, replica: int) -> None:
+    """To its next call: so long that what is applied meanwhile finds it open."""
+    ((host, port),) = weir.rows("SELECT host, port FROM control_replica WHERE id = %s", replica)
+    order = {"script": {"tokens": 200}}
+    httpx.post(f"http://{host}:{port}/stub/script", json=order, timeout=30).raise_for_status()
+
+
 def test_e06_a_drained_engine_ends_its_call_first_and_then_is_gone(weir):
     before = event_count(weir)
     replica, engine, _ = the_replica(weir)
+    answers_long(weir, replica)
     with (
         weir.client() as client,
         client.stream("POST", "/v1/chat/completions", json=CHAT | {"stream": True}) as answer,
@@ -162,7 +171,7 @@ def test_a_model_at_zero_is_started_by_the_calls_that_wait_for_it(weir):
     file.write_text(SERVICE.replace("min: REPLICAS, max: REPLICAS", "min: 0, max: 3"))
     assert weir.weir("apply", "-f", str(file), "--yes").returncode == 0
     body = CHAT | {"stream": True}
-    with weir.client() as client, ThreadPoolExecutor(8) as threads:
+    with weir.client() as client, Threads(8) as threads:
         calls = [threads.submit(client.post, "/v1/chat/completions", json=body) for _ in range(8)]
         assert {call.result().status_code for call in calls} == {200}
     assert weir.rows("SELECT count(*) FROM control_replica")[0][0] == launched + 1

@@ -10,12 +10,11 @@ import openai
 import psutil
 import pytest
 
-from tests.engines.real import install_runtime, make_tiny_model
+from tests.engines.real import shared_tiny_model
 from tests.flows.books import books_balance
 from tests.flows.drift import engines_agree
-from tests.flows.tiny import TOKENS, answer, client, cut, load, long_answer, running_calls
+from tests.flows.tiny import CONTEXT, TOKENS, answer, client, cut, cut_by, load
 from tests.flows.weir import HANG_SECONDS, Weir, is_alive, until
-from tests.servers import SHARED
 
 pytestmark = pytest.mark.engine
 
@@ -32,7 +31,7 @@ models:
       - name: v1
         engine: {kind: vllm, version: "0.32.0"}
         source: {path: MODEL}
-        arguments: {max_model_len: 512}
+        arguments: {max_model_len: CONTEXT}
         memory: {calls: 2}
 DEPLOYMENTS
 prices:
@@ -53,24 +52,24 @@ QUESTION = [{"role": "user", "content": "abc"}]
 
 @pytest.fixture(scope="module")
 def model() -> str:
-    """A random two-layer model, made once with the engine runtime's own libraries."""
-    folder = SHARED / "tiny-model"
-    if not (folder / "model.safetensors").exists():
-        make_tiny_model(folder, install_runtime())
-    return str(folder)
+    return str(shared_tiny_model())
 
 
 @pytest.fixture(scope="module")
 def weir(model: str):
-    service = SERVICE.replace("MODEL", model).replace("DEPLOYMENTS", SERVED)
-    weir = Weir(service, WEIR_ENGINE_FAST="1", WEIR_HANG_SECONDS=str(WEIR_HANG))
+    weir = Weir(service(model, SERVED), WEIR_ENGINE_FAST="1", WEIR_HANG_SECONDS=str(WEIR_HANG))
     try:
         # A start of vLLM takes half a minute on two idle cores; the guard is ten times that.
-        weir.start(ready=False)
+        weir.with_schema().start(ready=False)
         until(lambda: ready(weir), f"a ready engine; `weir up` said:\n{weir.said()}", 600)
         yield weir
     finally:
         weir.clean_up()
+
+
+def service(model: str, deployments: str) -> str:
+    filled = SERVICE.replace("MODEL", model).replace("CONTEXT", str(CONTEXT))
+    return filled.replace("DEPLOYMENTS", deployments)
 
 
 def ready(weir: Weir) -> bool:
@@ -121,17 +120,22 @@ def test_chat_through_the_gateway_is_metered_as_the_engine_counted_it(weir: Weir
 def test_what_only_vllm_can_judge_comes_back_as_its_own_refusal(weir: Weir):
     with pytest.raises(openai.BadRequestError) as refusal:
         client(weir).chat.completions.create(
-            model="chat-tiny", messages=[{"role": "user", "content": "x" * 600}], max_tokens=1
+            model="chat-tiny",
+            messages=[{"role": "user", "content": "x" * (CONTEXT + 88)}],
+            max_tokens=1,
         )
     assert refusal.value.code == "context_length_exceeded"
 
 
 def test_a_call_without_max_tokens_gets_what_its_prompt_leaves_of_the_context(weir: Weir):
     answer = client(weir).completions.create(
-        model="chat-tiny", prompt="x" * 490, temperature=0, extra_body={"ignore_eos": True}
+        model="chat-tiny",
+        prompt="x" * (CONTEXT - 22),
+        temperature=0,
+        extra_body={"ignore_eos": True},
     )
     assert answer.choices[0].finish_reason == "length"
-    assert answer.usage.total_tokens == 512
+    assert answer.usage.total_tokens == CONTEXT
 
 
 def test_a_killed_node_agent_leaves_the_engine_and_adopts_it_again(weir: Weir):
@@ -188,15 +192,10 @@ def test_e01_all_of_it_killed_at_once_a_new_launch_serves(weir):
 
 def test_e02_an_engine_that_hangs_is_noticed_left_and_replaced(weir):
     number, pid = replica(weir)
-    with ThreadPoolExecutor() as pool:
-        call = pool.submit(long_answer, weir)
-        until(lambda: running_calls(weir, number), "a call that runs")
-        core = parts(pid)["core"]
-        os.kill(core, signal.SIGSTOP)
-        # /health answers 200 all the while: it is the front's.
-        state, cause = replaced(weir, number)
-        assert call.result(HANG_SECONDS) == "cut"
-    assert (state, cause) == ("failed", "hung")
+    core = parts(pid)["core"]
+    # /health answers 200 all the while: it is the front's.
+    cut_by(lambda: os.kill(core, signal.SIGSTOP), weir)
+    assert replaced(weir, number) == ("failed", "hung")
     assert not is_alive(core)
     moves = "SELECT new FROM control_statechange WHERE replica_id = %s ORDER BY id DESC LIMIT 2"
     assert weir.rows(moves, number) == [("failed",), ("unhealthy",)]
@@ -211,11 +210,7 @@ def test_whatever_was_cut_or_killed_the_engine_counted_what_the_books_say(weir: 
     for chunks in (0, 1, 20):
         cut(weir, chunks)
     assert answer(weir, 50) == 50
-    with ThreadPoolExecutor() as pool:
-        call = pool.submit(long_answer, weir)
-        until(lambda: running_calls(weir, number), "a call that runs")
-        os.killpg(pid, signal.SIGKILL)
-        assert call.result(HANG_SECONDS) == "cut"
+    cut_by(lambda: os.killpg(pid, signal.SIGKILL), weir)
     replaced(weir, number)
     assert serves(weir)
     hours = engines_agree(weir)
@@ -231,7 +226,7 @@ def test_whatever_was_cut_or_killed_the_engine_counted_what_the_books_say(weir: 
 def test_e06_taken_out_of_the_file_under_load_it_loses_no_token_and_is_gone(weir, model):
     known = len(events(weir))
     number, pid = replica(weir)
-    weir.service.write_text(SERVICE.replace("MODEL", model).replace("DEPLOYMENTS", ""))
+    weir.service.write_text(service(model, ""))
     enough = Event()
     with ThreadPoolExecutor() as pool:
         calls = [pool.submit(load, weir, enough) for _ in range(2)]

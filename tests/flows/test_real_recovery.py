@@ -1,4 +1,4 @@
-"""A failure of real vLLM on a CPU: recognised by its cause, cured, and serving again."""
+"""Failures of real vLLM on a CPU: recognised by their cause, cured, and serving again."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,16 @@ import pytest
 from control.placement import model as models
 from control.placement.weights import Tensor
 from engines import model_folder
-from tests.engines.real import install_runtime, make_tiny_model
+from tests.engines.real import shared_tiny_model
 from tests.flows.books import books_balance
+from tests.flows.short_of_memory import Runtimes
 from tests.flows.weir import HANG_SECONDS, Weir, until
-from tests.servers import SHARED
+from tests.threads import Threads
 
 pytestmark = pytest.mark.engine
 
 CONTEXT = 2048
+SHORT = "memory_short_while_serving"
 START_SECONDS = 600  # ten times what a start of vLLM takes on two busy cores
 ARGUMENTS = {"max_model_len": CONTEXT}
 SERVICE = """
@@ -36,23 +38,26 @@ models:
 deployments:
   - {name: tiny, model: tiny, version: v1, replicas: {min: N, max: N}, allow_shorter_context: true}
 routes:
-  - {name: tiny, targets: [{deployment: tiny}]}
+  - {name: tiny, targets: [{deployment: tiny}], cold_start_seconds: 590}
 """
 
 
 @pytest.fixture(scope="module")
 def model() -> str:
-    folder = SHARED / "tiny-model"
-    if not (folder / "model.safetensors").exists():
-        make_tiny_model(folder, install_runtime())
-    return str(folder)
+    return str(shared_tiny_model())
 
 
 @pytest.fixture(scope="module")
-def weir(model: str):
-    made = Weir(service(model, 0), WEIR_ENGINE_FAST="1")
+def runtimes(tmp_path_factory) -> Runtimes:
+    return Runtimes(tmp_path_factory.mktemp("runtimes"))
+
+
+@pytest.fixture(scope="module")
+def weir(model: str, runtimes: Runtimes):
+    more = {"WEIR_ENGINE_FAST": "1", "WEIR_RUNTIMES": str(runtimes.folder)}
+    made = Weir(service(model, 0), **more)
     try:
-        made.start(ready=False)
+        made.with_schema().start(ready=False)
         until(lambda: made.rows("SELECT 1 FROM control_version"), "the service is applied")
         believe_half_of_its_cache(made, model)
         made.service.write_text(service(model, 1))
@@ -105,14 +110,26 @@ def overrides(weir: Weir, cause: str) -> list[dict]:
     return [changes for (changes,) in weir.rows(rows, cause)]
 
 
+def client_of(weir: Weir, seconds: float) -> openai.OpenAI:
+    url = f"{weir.gateway_url}/v1"
+    return openai.OpenAI(base_url=url, api_key=weir.key, timeout=seconds, max_retries=0)
+
+
+def asked(prompt: str, tokens: int) -> dict:
+    more = {"ignore_eos": True}
+    return {"model": "tiny", "prompt": prompt, "max_tokens": tokens, "extra_body": more}
+
+
 def ask(weir: Weir, prompt: str, tokens: int) -> int:
-    client = openai.OpenAI(
-        base_url=f"{weir.gateway_url}/v1", api_key=weir.key, timeout=HANG_SECONDS, max_retries=0
-    )
-    answer = client.completions.create(
-        model="tiny", prompt=prompt, max_tokens=tokens, extra_body={"ignore_eos": True}
-    )
+    answer = client_of(weir, HANG_SECONDS).completions.create(**asked(prompt, tokens))
     return answer.usage.completion_tokens
+
+
+def stream(weir: Weir, prompt: str, tokens: int) -> int:
+    """A stream may wait for an engine as long as the route says."""
+    told = {"stream": True, "stream_options": {"include_usage": True}}
+    answer = client_of(weir, START_SECONDS).completions.create(**asked(prompt, tokens), **told)
+    return [chunk.usage for chunk in answer][-1].completion_tokens
 
 
 def test_a_cache_too_small_for_its_context_is_launched_again_with_what_fits(weir: Weir):
@@ -127,4 +144,29 @@ def test_a_cache_too_small_for_its_context_is_launched_again_with_what_fits(weir
     with pytest.raises(openai.BadRequestError) as refusal:
         ask(weir, "x" * (changes["max_model_len"] + 1), 1)
     assert refusal.value.code == "context_length_exceeded"
+    books_balance(weir)
+
+
+def test_memory_that_runs_out_while_it_serves_is_a_path_back_to_serving(weir: Weir, runtimes):
+    """The allocator of a real engine refuses a step: it dies as vLLM dies of it."""
+    number, _ = until(lambda: serving(weir, 0), "an engine that serves", START_SECONDS)
+    assert ask(weir, "abc", 8) == 8
+    runtimes.asked.touch()
+    with Threads() as pool:
+        call = pool.submit(stream, weir, "abc", 8)
+        until(lambda: failed(weir, SHORT), f"it fails: {causes(weir)}", START_SECONDS)
+        runtimes.asked.unlink()
+        # Nobody else can run it again: it waits for the next launch, and is answered whole.
+        assert call.result(START_SECONDS) == 8
+    assert failed(weir, SHORT)[0] == number
+    assert "DefaultCPUAllocator: can't allocate memory" in failed(weir, SHORT)[1]
+    moves = "SELECT new FROM control_statechange WHERE replica_id = %s ORDER BY id DESC LIMIT 1"
+    assert weir.rows(moves, number) == [("failed",)]
+    until(lambda: serving(weir, number), "the next launch", START_SECONDS)
+    [changes] = overrides(weir, SHORT)
+    assert changes["max_num_seqs"] >= 1
+    assert changes["max_num_batched_tokens"] >= 256
+    guarded = "SELECT guarded_until > now() FROM control_deployment WHERE guarded_since IS NOT NULL"
+    assert weir.rows(guarded) == [(True,)]
+    assert ask(weir, "abc", 8) == 8
     books_balance(weir)

@@ -1,13 +1,16 @@
-"""Calls of a real engine behind a route named chat-tiny: whole, endless, cut."""
+"""Calls of a real engine behind a route named chat-tiny: whole, left, cut."""
 
+from collections.abc import Callable
 from threading import Event
 
-import httpx
 import openai
+import pytest
+from openai.types import Completion
 
-from engines.kinds import KINDS
 from tests.flows.weir import HANG_SECONDS, Weir
 
+CONTEXT = 2048
+LONG = 2000  # tokens: seconds of an engine on an idle machine, more on a busy one
 TOKENS = 100  # of each answer of a load
 
 
@@ -17,9 +20,8 @@ def client(weir: Weir) -> openai.OpenAI:
     )
 
 
-def answer(weir: Weir, tokens: int) -> int:
-    """How many tokens came of a stream of so many."""
-    stream = client(weir).completions.create(
+def _stream(weir: Weir, tokens: int) -> openai.Stream[Completion]:
+    return client(weir).completions.create(
         model="chat-tiny",
         prompt="abc",
         max_tokens=tokens,
@@ -27,16 +29,20 @@ def answer(weir: Weir, tokens: int) -> int:
         stream_options={"include_usage": True},
         extra_body={"ignore_eos": True},
     )
-    return [chunk.usage.completion_tokens for chunk in stream if chunk.usage][-1]
 
 
-def long_answer(weir: Weir) -> str:
-    """Answers one after the other, so that one runs whenever it is looked at; cut at last."""
-    while True:
-        try:
-            answer(weir, 480)
-        except openai.APIError:
-            return "cut"
+def answer(weir: Weir, tokens: int) -> int:
+    """How many tokens came of a stream of so many."""
+    return [chunk.usage.completion_tokens for chunk in _stream(weir, tokens) if chunk.usage][-1]
+
+
+def cut_by(happening: Callable[[], object], weir: Weir) -> None:
+    """An answer of seconds that breaks off, because that happened between two of its tokens."""
+    chunks = iter(_stream(weir, LONG))
+    next(chunks)
+    happening()
+    with pytest.raises(openai.APIError):
+        list(chunks)
 
 
 def load(weir: Weir, enough: Event) -> list[int]:
@@ -52,19 +58,6 @@ def load(weir: Weir, enough: Event) -> list[int]:
 
 def cut(weir: Weir, chunks: int) -> None:
     """A stream that its tenant leaves after so many chunks."""
-    stream = client(weir).completions.create(
-        model="chat-tiny",
-        prompt="abc",
-        max_tokens=400,
-        stream=True,
-        extra_body={"ignore_eos": True},
-    )
-    with stream:
+    with _stream(weir, LONG) as stream:
         for _ in range(chunks):
-            next(iter(stream))
-
-
-def running_calls(weir: Weir, number: int) -> bool:
-    [(port,)] = weir.rows("SELECT port FROM control_replica WHERE id = %s", number)
-    page = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
-    return KINDS["vllm"].parse_metrics(page).generation_tokens > 200
+            next(stream)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from tests.flows.weir import Weir, until
+from tests.flows.weir import HANG_SECONDS, Weir, until
 
 CHAT = {"model": "chat-stub", "messages": [{"role": "user", "content": "hi"}]}
 AGAIN_SECONDS = 0.1
@@ -125,4 +125,4 @@ def traffic(weir: Weir, **options) -> Iterator[Traffic]:
     finally:
         made.stop()
         for thread in threads:
-            thread.join(120)
+            thread.join(HANG_SECONDS)

@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,12 +18,14 @@ import psutil
 import psycopg
 import redis
 
+from control.management.local.account import server_account
 from control.management.local.home import Home
 from control.management.local.ports import free_port
+from tests import schema
 from tests.servers import ROOT, SHARED
 
 STUB = ROOT / "examples" / "stub.yaml"
-HANG_SECONDS = 120  # ten times what any step takes on two cores
+HANG_SECONDS = 300  # ten times what a step takes where others run beside it on two cores
 POLL_SECONDS = 0.05
 
 
@@ -38,6 +41,15 @@ def until(holds: Callable[[], object], what: str, seconds: float = HANG_SECONDS)
 def clean_environment(**more: str) -> dict[str, str]:
     """Ours without the servers that this pytest process runs for itself."""
     return {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")} | more
+
+
+def end_at_once(process: psutil.Process) -> None:
+    """Killed, PostgreSQL would leave its shared memory to the machine."""
+    if "postgres" in process.name():
+        process.send_signal(signal.SIGQUIT)
+        process.resume()
+    else:
+        process.kill()
 
 
 class Weir:
@@ -66,6 +78,14 @@ class Weir:
         self.options: dict = {}  # of subprocess: another account, signals ignored
         self.process: subprocess.Popen | None = None
         self.output = self.folder / "output"
+
+    def with_schema(self) -> "Weir":
+        """As after a first start that ended well: what that one makes is not made again."""
+        self.home.make()
+        servers = self.home.server_place(server_account())
+        schema.lend_password(servers)
+        schema.copy(schema.ensure(), servers)
+        return self
 
     def start(self, *arguments: str, ready: bool = True) -> "Weir":
         """Back when the servers serve and, unless told otherwise, every route does."""
@@ -161,8 +181,9 @@ class Weir:
         sessions = set(self.engines_recorded())
         for process in [*self.processes(), *_of_sessions(sessions)]:
             with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(self.processes(), timeout=HANG_SECONDS)
+                end_at_once(process)
+        for process in psutil.wait_procs(self.processes(), timeout=HANG_SECONDS)[1]:
+            process.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def processes(self) -> list[psutil.Process]:

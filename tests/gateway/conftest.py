@@ -60,7 +60,8 @@ def engine() -> Iterator[Serving]:
 @pytest.fixture
 def key(transactional_db, engine) -> Key:
     """A tenant with a key, a route to one ready replica, and the snapshot of all that."""
-    shutil.rmtree(settings.WEIR_HOME / "snapshot", ignore_errors=True)  # of another test
+    for left in ("snapshot", "spool"):  # of another test, whose tenants are gone
+        shutil.rmtree(settings.WEIR_HOME / left, ignore_errors=True)
     tenant = Tenant.objects.create(name="acme")
     project = Project.objects.create(tenant=tenant, name="default")
     key = Key.objects.create(

@@ -35,9 +35,6 @@ class Running:
     def __init__(self, environment: dict[str, str], processes: int = 1) -> None:
         self.port, self.metrics_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        # A connection for each request, so that all workers are met; the client is made once.
-        alone = httpx.Limits(max_keepalive_connections=0)
-        self.client = httpx.Client(base_url=self.url, timeout=HANG_SECONDS, limits=alone)
         self.process = subprocess.Popen(
             [sys.executable, str(settings.BASE_DIR / "manage.py"), "gateway"],
             env={
@@ -48,6 +45,13 @@ class Running:
                 "WEIR_GATEWAY_PROCESSES": str(processes),
             },
         )
+
+    @property
+    def client(self) -> httpx.Client:
+        """One for each request, on a connection of its own, so that all workers are met. Of threads
+        that share a client which keeps none, one closes what another was just given."""
+        alone = {"headers": {"connection": "close"}, "verify": False}
+        return httpx.Client(base_url=self.url, timeout=HANG_SECONDS, **alone)
 
     def workers(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children()
@@ -67,6 +71,4 @@ class Running:
 
     def stop(self) -> int:
         self.process.terminate()
-        status = self.process.wait(HANG_SECONDS)
-        self.client.close()
-        return status
+        return self.process.wait(HANG_SECONDS)

@@ -25,7 +25,7 @@ class Serving:
     def __exit__(self, *exc: object) -> None:
         self._run(self._upstream.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._thread.join(30)
 
     @property
     def seen(self) -> list[Seen]:

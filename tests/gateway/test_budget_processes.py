@@ -1,6 +1,6 @@
 """Budgets over real workers, two at once, and one that is killed."""
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -26,6 +26,7 @@ from control.tenancy.rules import TenantWanted
 from tests.gateway.place import chat
 from tests.gateway.running import Running, build_all, until
 from tests.gateway.upstream import answered, streamed
+from tests.threads import Threads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 UNIT = 10**12
@@ -67,7 +68,7 @@ def test_m01_two_workers_admit_exactly_what_a_key_can_pay(environment, budget, e
         until(lambda: len(running.workers()) == 2, "two workers run")
         until(lambda: all(running.status() == 200 for _ in range(20)), "both are ready")
         engine.play(answered("fine", 7, 1, hold=True))
-        with ThreadPoolExecutor(50) as threads:
+        with Threads(50) as threads:
             calls = [threads.submit(running.post, ONE) for _ in range(50)]
             for _ in zip(range(40), as_completed(calls), strict=False):
                 for account in Account.objects.all():
@@ -90,7 +91,7 @@ def test_r03_d_a_killed_workers_credit_is_free_again(environment, budget, engine
     try:
         until(lambda: running.status() == 200, "the gateway is ready")
         engine.play(streamed("a", hold=True))
-        with ThreadPoolExecutor(5) as threads:
+        with Threads(5) as threads:
             body = chat(max_tokens=1, stream=True)
             for _ in range(5):
                 threads.submit(running.post, body)
@@ -118,7 +119,7 @@ def test_r03_d_a_killed_workers_prepaid_credit_is_free_again(environment, budget
     try:
         until(lambda: running.status() == 200, "the gateway is ready")
         engine.play(streamed("a", hold=True))
-        with ThreadPoolExecutor(5) as threads:
+        with Threads(5) as threads:
             for _ in range(5):
                 threads.submit(running.post, chat(max_tokens=1, stream=True))
             until(lambda: len(engine.seen) == 5, "five calls hold all that there is")

@@ -10,7 +10,7 @@ from control.gateway import metrics
 from control.gateway.errors import Refusal
 from control.gateway.http1.heads import Head
 from control.gateway.http1.request import Request
-from control.metering.spool import line_of
+from control.metering.records import line_of
 from control.telemetry.logs import JsonFormatter, LineFormatter
 from tests.gateway.place import KEY, Place, Stream, chat, identity, padded, route
 from tests.gateway.upstream import error

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 
 from control.gateway import sockets
-from tests.gateway.running import Running, until
+from tests.gateway.running import HANG_SECONDS, Running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,7 +28,7 @@ REQUEST = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 def asked(port: int) -> str:
     """`refused` if nobody listened; else what came of a connection that was made."""
     try:
-        connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+        connection = socket.create_connection(("127.0.0.1", port), timeout=HANG_SECONDS)
     except ConnectionRefusedError:
         return "refused"
     with connection:
@@ -47,7 +47,7 @@ class Storm:
         self.port = port
         self.results: list[str] = []
         self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._blow) for _ in range(threads)]
+        self._threads = [threading.Thread(target=self._blow, daemon=True) for _ in range(threads)]
 
     def __enter__(self) -> "Storm":
         for thread in self._threads:
@@ -57,7 +57,7 @@ class Storm:
     def __exit__(self, *exc: object) -> None:
         self._over.set()
         for thread in self._threads:
-            thread.join()
+            thread.join(2 * HANG_SECONDS)  # each waits for a connection, then for its answer
 
     def _blow(self) -> None:
         while not self._over.is_set():
@@ -90,7 +90,7 @@ def test_who_connects_while_no_worker_lives_waits_for_the_next_one(environment, 
         until(lambda: running.status() == 200, "the gateway is ready")
         [worker] = running.workers()
         worker.send_signal(signal.SIGKILL)
-        worker.wait()
+        worker.wait(HANG_SECONDS)
         with Storm(running.port, threads=20) as storm:
             until(lambda: len(storm.results) >= 20, "all are answered")
     finally:

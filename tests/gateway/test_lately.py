@@ -1,11 +1,13 @@
 """Retries of the last minute, from counters that only grow."""
 
-from control.gateway.lately import Lately
+from control.gateway.lately import Counts, Lately
 from control.telemetry.messages import GatewaySample
 
 
 def told(lately: Lately, at: float, calls: int, tries: int, owner="a") -> tuple[int, int]:
-    found = lately.of(GatewaySample(at=at, owner=owner, calls_total=calls), tries)
+    found = lately.of(GatewaySample(at=at, owner=owner), Counts(calls, tries, 2 * calls, tries))
+    assert found["requests_lately"] == 2 * found["calls_lately"]
+    assert found["retries_lately"] == found["tries_lately"]
     return found["calls_lately"], found["tries_lately"]
 
 

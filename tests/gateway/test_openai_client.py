@@ -99,6 +99,17 @@ async def test_a_retry_of_the_client_is_counted(client, place, engines):
     assert place.shared.tally.counters["retries_total"] == 1
 
 
+async def test_a_retry_that_is_refused_is_counted_too(client, place, engines):
+    await engines(answered("fine"))
+    place.spool.has_room = False
+    with pytest.raises(openai.InternalServerError):
+        await client.with_options(max_retries=0).chat.completions.create(
+            model="chat", messages=MESSAGES, extra_headers={"x-stainless-retry-count": "2"}
+        )
+    assert place.shared.tally.counters["retries_total"] == 1
+    assert place.shared.tally.counters['refused_total{code="usage_backlog_full"}'] == 1
+
+
 @pytest.mark.parametrize("name", ["S06-a", "S06-b"])
 async def test_s06_a_stream_that_breaks_raises(client, engines, name):
     await engines(played(name))

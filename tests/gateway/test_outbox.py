@@ -6,7 +6,7 @@ import os
 import pytest
 
 from control.gateway.outbox import Outbox
-from control.metering.spool import Progress
+from control.metering.records import Progress
 from tests.gateway.place import chat
 from tests.gateway.upstream import answered
 

@@ -1,5 +1,7 @@
 """Which calls leave a trace, and what stands in it."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -9,11 +11,12 @@ from control.gateway.routing.candidates import Candidate, EngineLoad, Figures
 from control.gateway.routing.rules import Chosen, NoneReady
 from control.gateway.tracing import Seen, is_sampled, recorded, why_kept
 from control.gateway.waiting.rules import TooLate
-from control.metering.spool import Refused, line_of
+from control.metering.records import Refused, line_of
 from control.states import Outcome
 from control.telemetry.traces import STAGES
 from tests.gateway.place import chat, route
 from tests.gateway.upstream import answered, error, streamed
+from tests.gateway.waiting.test_calls import URGENT, busy, learn, waits
 
 LOW = "req_0190000000007000800000000000" + "0001"
 HIGH = "req_019000000000700080000000ffffffff"
@@ -176,7 +179,34 @@ async def test_a_refused_call_tells_why_and_is_counted_once(place):
     assert (traced.route, traced.status, traced.count) == ("chat", 503, 0)
     assert traced.trace.kept == tracing.REFUSED
     assert traced.trace.error == "model_loading"
-    assert traced.trace.decisions[-1]["reason"]
+    assert [one["decision"] for one in traced.trace.decisions] == ["NoneReady", "Candidates"]
+    assert traced.trace.decisions[0]["reason"]
+
+
+@pytest.mark.parametrize("who", ["first to wait", "behind others", "in vain", "by a limit"])
+async def test_a_refused_call_tells_who_could_have_served_it(tmp_path, who):
+    async with busy(tmp_path, waiting_calls=1) as place:
+        if who == "by a limit":
+            place.know(route(), scopes={"t:1": {"requests_per_minute": 1}})
+        if who == "behind others":
+            await waits(place, "before", key=URGENT)
+        elif who == "first to wait":
+            await learn(place, 60)
+        call = asyncio.create_task(place.post(chat("late")))
+        place.calls.append(call)
+        if who == "in vain":
+            await place.until(lambda: len(place.shared.waiting) == 1)
+            place.push(11)
+        if who == "by a limit":
+            await call
+            call = asyncio.create_task(place.post(chat("late")))
+        refused = await call
+        assert refused.status in (429, 503)
+        traced = [r for r in place.records() if isinstance(r, Refused) and r.trace]
+        last = traced[-1].trace.decisions[-1]
+        assert last["decision"] == "Candidates"
+        [one] = last["figures"]
+        assert (one["id"], one["in_flight"], one["slots"]) == (1, 1, 1)
 
 
 async def test_a_flood_of_refusals_leaves_few_traces(place):
@@ -187,3 +217,11 @@ async def test_a_flood_of_refusals_leaves_few_traces(place):
     seconds = {int(r.ended_at) for r in traced}
     assert len(traced) <= (len(seconds) + 1) * place.limits.refused_traces_per_second
     assert place.refusals() == {"model_loading": 30}
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-12, 0.01, 0.5, 1 - 2**-32, 1.0])
+def test_a_share_of_all_ids_is_sampled_and_no_other(share):
+    codes = share * 2**32
+    for code in {0, 1, int(codes) - 1, int(codes), int(codes) + 1, 2**32 - 1}:
+        if 0 <= code < 2**32:
+            assert is_sampled(f"req_{code:032x}", share) is (code < codes)

@@ -1,5 +1,6 @@
 """web, control and node do not start on a schema that is older than their code."""
 
+import os
 import subprocess
 import sys
 
@@ -13,14 +14,13 @@ MANAGE = str(ROOT / "manage.py")
 CONTROL = ("-m", "celery", "-A", "control.celery:app", "worker", "-Q", "control", "-P", "solo")
 
 
-@pytest.fixture
-def older(environment) -> dict[str, str]:
-    """A database that has seen the first migration only."""
+@pytest.fixture(scope="module")
+def older() -> dict[str, str]:
+    """A database that has seen the first migration only, and that nobody writes to."""
     admin = servers.postgres.url.rpartition("/")[0]
     with psycopg.connect(f"{admin}/postgres", autocommit=True) as connection:
-        connection.execute("DROP DATABASE IF EXISTS older")
         connection.execute("CREATE DATABASE older")
-    env = environment | {"WEIR_DATABASE_URL": f"{admin}/older"}
+    env = {**os.environ, "WEIR_DATABASE_URL": f"{admin}/older"}
     migrate = [sys.executable, MANAGE, "migrate", "control", "0001", "--verbosity", "0"]
     subprocess.run(migrate, env=env, check=True, timeout=HANG_SECONDS)
     return env

@@ -4,6 +4,7 @@ import os
 import socket
 from pathlib import Path
 
+from control.management.local import ports
 from control.management.local.ports import free_port, holder, is_free
 
 RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -24,6 +25,12 @@ def test_a_free_port_is_not_one_of_those_given():
     port = free_port()
     assert is_free(port)
     assert free_port(besides={port}) != port
+
+
+def test_a_free_port_is_given_once_while_nobody_listens_there_yet(monkeypatch):
+    monkeypatch.setattr(ports, "CHOICE", range(20000, 20000 + 2 * ports.GIVEN_MAX))
+    given = [free_port() for _ in range(ports.GIVEN_MAX)]
+    assert len(set(given)) == ports.GIVEN_MAX
 
 
 def test_free_ports_lie_below_those_of_outgoing_connections():

@@ -1,9 +1,12 @@
 """The data folder: whole or not there, and of this major."""
 
+import stat
+
 import pytest
 
-from control.management.local.postgres import Postgres, ServerCannotStart
+from control.management.local.postgres import Postgres, ServerCannotStart, password_of
 from tests.servers import servers
+from tests.threads import Threads
 
 
 @pytest.fixture
@@ -28,6 +31,13 @@ def test_data_of_another_major_is_refused_with_the_way_out(postgres):
     (postgres.data / "PG_VERSION").write_text("16\n")
     with pytest.raises(ServerCannotStart, match="is of PostgreSQL 16.*pg_dump.*pg_restore"):
         postgres.prepare()
+
+
+def test_all_who_are_first_at_once_have_the_same_password(tmp_path):
+    """As the workers of a first test run are, whose servers share what is made."""
+    said = set(Threads().map(lambda _: password_of(tmp_path, "shared"), range(16)))
+    assert said == {(tmp_path / "shared.password").read_text()} != {""}
+    assert stat.S_IMODE((tmp_path / "shared.password").stat().st_mode) == 0o600
 
 
 def test_the_password_is_not_an_argument(postgres):

@@ -6,14 +6,10 @@ from itertools import count
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, settings
 
-from control.metering.spool import Close, Open, Progress, SpoolWriter
+from control.metering.records import Close, Open, Progress
+from control.metering.spool import SpoolWriter
 from control.models import CatalogModel, Key, Price, Project, Tenant, Version
-
-# A busy machine is no fault of the code: no example is judged by its duration.
-settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("steady")
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 _numbers = count(1)

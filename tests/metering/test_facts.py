@@ -9,8 +9,8 @@ from control.metering import facts
 from control.metering.exports import UsageWanted, month
 from control.metering.facts import Amount
 from control.metering.ingest import ship
+from control.metering.records import Refused as RefusedCalls
 from control.metering.rules import amount_text
-from control.metering.spool import Refused as RefusedCalls
 from control.metering.spool import SpoolWriter
 from control.models import Price
 from tests.metering.conftest import AT, a_house

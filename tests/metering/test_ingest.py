@@ -8,10 +8,11 @@ import pytest
 
 from control.metering import ledger
 from control.metering.backlog import read
-from control.metering.events import content_hash
+from control.metering.contents import content_hash
 from control.metering.ingest import Shipped, ship
+from control.metering.records import Refused, line_of
 from control.metering.segments import segments
-from control.metering.spool import Refused, SpoolWriter, line_of
+from control.metering.spool import SpoolWriter
 from control.models import (
     AuditEntry,
     Price,

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from control.metering.ingest import ship
-from control.metering.spool import Refused, SpoolWriter
+from control.metering.records import Refused
+from control.metering.spool import SpoolWriter
 from control.models import (
     AuditEntry,
     Posting,

@@ -1,6 +1,7 @@
 """Usage events are kept by month: made as needed, guarded each, found again by the id."""
 
 from datetime import UTC, date, datetime
+from itertools import count
 
 import msgspec
 import pytest
@@ -30,7 +31,7 @@ IDS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "month"), IDS)
+@pytest.mark.parametrize(("name", "month"), IDS, ids=count())  # the ids are new each time
 @pytest.mark.django_db
 def test_the_month_follows_from_the_id_in_both_places(name, month):
     assert month_of(name) == month

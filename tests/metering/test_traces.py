@@ -5,9 +5,9 @@ from datetime import timedelta
 import msgspec
 
 from control.metering import traces
-from control.metering.events import content_hash
+from control.metering.contents import content_hash
 from control.metering.ingest import ship
-from control.metering.spool import Close, Refused, line_of, record_of
+from control.metering.records import Close, Refused, line_of, record_of
 from control.models import AuditEntry, CallTrace, RefusalCount, UsageEvent
 from control.telemetry.traces import Trace, Try
 from tests.metering.conftest import AT, spool

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from control.metering import watermarks
 from control.metering.ingest import Shipped, ship
-from control.metering.spool import Refused, SpoolWriter
+from control.metering.records import Refused
+from control.metering.spool import SpoolWriter
 from control.metering.watermarks import BEFORE_OPEN, UNWRITTEN
 from control.models import AuditEntry, SpoolPosition, UsageEvent
 from tests.metering.conftest import AT, spool

@@ -1,10 +1,10 @@
 """The ledger of device memory, against a real database."""
 
 from datetime import UTC, datetime
-from threading import Barrier, Thread
+from functools import partial
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from control.models import Deployment, Replica, Reservation
 from control.placement import actions, books
@@ -13,6 +13,7 @@ from control.placement.world import Need, Placed, Share, Unplaced
 from control.reconcile import actions as reconcile
 from control.reconcile.world import Start
 from control.states import ReservationState
+from tests.at_once import at_once
 from tests.fleet.rows import a_deployment, a_device, a_node, a_replica
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -31,21 +32,14 @@ def a_need(deployment, gib):
 def test_p01_two_launches_at_once_never_book_the_same_bytes():
     device = a_device(a_node(at=AT), 80 * GIB, at=AT)
     deployments = [a_deployment(f"d{number}") for number in range(6)]
-    barrier, started = Barrier(len(deployments)), []
 
     def launch(deployment):
         share = Share(device.pk, ((0, 30 * GIB),))  # all have read the same books
         placed = Placed(device.node_id, "n1", (share,), 0, "there is room")
         start = Start(deployment.pk, deployment.version_id, 1, placed, "room")
-        barrier.wait(timeout=30)
-        started.append(reconcile.start(start, by="test", at=AT))
-        connection.close()
+        return reconcile.start(start, by="test", at=AT)
 
-    threads = [Thread(target=launch, args=(deployment,)) for deployment in deployments]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
+    started = at_once(*[partial(launch, deployment) for deployment in deployments])
     assert sorted(started) == [False] * 5 + [True]
     assert held(device).count() == 1
     assert Replica.objects.count() == 1  # the launch of a loser is not half made
@@ -99,19 +93,11 @@ def test_two_that_measure_in_the_same_moment_agree():
     deployment = a_deployment()
     replica = a_replica(deployment, device.node, at=AT)
     actions.book(replica, (Share(device.pk, ((0, 2 * GIB),)),))
-    barrier, results = Barrier(4), []
 
     def measure():
-        barrier.wait(timeout=30)
-        results.append(actions.rebook(replica, a_need(deployment, 5), at=AT))
-        connection.close()
+        return actions.rebook(replica, a_need(deployment, 5), at=AT)
 
-    threads = [Thread(target=measure) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert {type(result) for result in results} == {Placed}
+    assert {type(result) for result in at_once(*[measure] * 4)} == {Placed}
     assert held(device).get().memory_bytes == 5 * GIB
 
 

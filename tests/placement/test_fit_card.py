@@ -2,6 +2,7 @@
 
 import pytest
 
+from control.catalog.rules import EngineWanted, VersionWanted, version_problems
 from control.placement import cards, fit_card, model
 from control.placement.cards import DeviceKind
 from control.placement.memory import GIB, Held, demand_of
@@ -65,6 +66,28 @@ def test_each_remedy_names_arguments_with_which_it_fits():
         assert again.fits or not remedy.arguments, remedy.what
 
 
+@pytest.mark.parametrize("card", cards.COMMON, ids=lambda card: card.name)
+@pytest.mark.parametrize("config", [QWEN_14B, LLAMA_70B], ids=["14B", "70B"])
+@pytest.mark.parametrize("length", [4096, None])
+def test_a_version_may_say_whatever_a_remedy_says(config, card, length):
+    """Only what the release has that a version pins: its arguments are refused or taken by name."""
+    told = {"max_model_len": length} if length else {}
+    for remedy in fit(config, card, told, {"calls": 64}).remedies:
+        named = told | dict(remedy.arguments)
+        wanted = VersionWanted(EngineWanted("vllm", "0.32.0"), {"path": "/m"}, named)
+        assert not version_problems("m", "v1", wanted, stub_allowed=False), remedy.what
+
+
+def test_over_several_mig_slices_nothing_is_offered():
+    """CUDA shows an engine one of them alone."""
+    slices = DeviceKind("MIG 2g.35gb", "gpu", 33 * GIB, 3, is_slice=True)
+    told = " | ".join(remedies(fit(QWEN_14B, slices)))
+    assert "tensor parallel" not in told
+    assert "quantised while it loads" in told
+    asked = fit(QWEN_14B, slices, {"max_model_len": 4096, "tensor_parallel_size": 4})
+    assert (asked.fits, asked.why) == (False, "one model over several MIG slices is not offered")
+
+
 def test_a_context_too_long_is_cured_by_a_shorter_one_or_a_smaller_cache():
     found = fit(QWEN_14B, DeviceKind("x", "gpu", 40 * GIB))
     assert not found.fits
@@ -79,6 +102,16 @@ def test_what_no_single_change_cures_two_may():
     found = fit(LLAMA_70B, T4, {"max_model_len": 4096})
     assert found.remedies
     assert all(", and tensor parallel over" in remedy.what for remedy in found.remedies)
+
+
+@pytest.mark.parametrize(("ram_gib", "offered"), [(0, True), (24, True), (16, False)])
+def test_weights_are_offloaded_only_to_ram_that_there_is(ram_gib, offered):
+    """12 GiB of them, and 3 for processes, of four fifths that may be booked."""
+    card = DeviceKind("x", "gpu", 22 * GIB, host_bytes=ram_gib * GIB)
+    found = fit(QWEN_14B, card, {"max_model_len": 4096})
+    said = [words for words in remedies(found) if words.startswith("offload")]
+    assert bool(said) is offered
+    assert not said or "offload of 12 GiB" in said[0]
 
 
 def test_nothing_is_promised_where_nothing_helps():

@@ -1,18 +1,19 @@
 """Launches on cards, with rows: whole and shared, in turn, displaced and parted."""
 
 from datetime import timedelta
-from threading import Barrier, Thread
 
 import pytest
-from django.db import connection
 
 from control.fleet import launch, turns
+from control.fleet.incidents import facts as incidents
+from control.fleet.troubles import facts as troubles
 from control.models import AuditEntry, Deployment, Device, Point, Project, Replica, Tenant
 from control.placement import actions, books
 from control.placement.memory import GIB
 from control.placement.world import ProjectQuota, Room
 from control.reconcile import loop
-from control.states import ReplicaState
+from control.states import ReplicaState, ReservationState
+from tests.at_once import at_once
 from tests.fleet.rows import a_version
 from tests.placement.world import AT, VLLM, a_host, a_launch, wants
 
@@ -66,25 +67,49 @@ def test_p01_two_control_workers_and_ten_launches_of_thirty(transactional_db):
     for number in range(10):
         size = {"source": {"path": "/x", "size_bytes": 27 * GIB}, "arguments": SHORT}
         wants(f"d{number}", version=a_version(f"m-{number}", engine=VLLM, **size))
-    barrier = Barrier(2)
 
     def work():
-        barrier.wait(timeout=30)
         for _ in range(12):
             loop.tick(AT)
-        connection.close()
 
-    threads = [Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=120)
+    at_once(work, work)
     [node] = books.nodes(AT)
     booked = sum(upper - lower for lower, upper in node.devices[0].booked)
     assert 2 * 30 * GIB <= booked <= 80 * GIB
     assert Replica.objects.filter(state=ReplicaState.PLACED).count() == 2
     assert len(node.devices[0].holders) == 2
     assert Deployment.objects.filter(note__contains="n1/card 0 has").count() == 8
+
+
+def test_e01_on_a_card_with_a_process_that_will_not_die_nothing_is_placed(host):
+    why = "the driver still shows processes (4711,), which have ended: it stays booked"
+    ended = {"state": ReplicaState.FAILED, "ended_at": AT - timedelta(seconds=61), "reason": why}
+    stuck = a_launch(wants("old"), card(), **ended)
+    wants("new")
+    loop.tick(AT)
+    assert f"n1/card 0 holds what old#1 left: {why}" in Deployment.objects.get(name="new").note
+    assert not Replica.objects.filter(deployment__name="new").exists()
+    assert stuck.reservations.get().state == ReservationState.HELD
+    [told] = troubles.troubles(AT)
+    assert (told.kind, told.about, told.what) == (
+        "stuck card",
+        "n1",
+        f"card 0 holds what old#1 left: {why}",
+    )
+    assert [one.kind for one in incidents.seen(AT)] == ["stuck card"]
+    actions.release(stuck, at=AT)  # its node has seen that they are gone
+    assert troubles.troubles(AT) == []
+    loop.tick(AT)
+    assert Replica.objects.get(deployment__name="new").state == ReplicaState.PLACED
+
+
+def test_e01_what_ended_a_moment_ago_holds_its_part_of_the_card_alone(host):
+    ended = {"state": ReplicaState.FAILED, "ended_at": AT - timedelta(seconds=9)}
+    a_launch(wants("old"), card(), **ended)
+    wants("new")
+    loop.tick(AT)
+    [booked] = Replica.objects.get(deployment__name="new").reservations.all()
+    assert booked.memory.lower >= 20 * GIB
 
 
 def test_launches_on_one_card_start_one_after_the_other(host):

@@ -145,6 +145,17 @@ def test_p01_each_of_three_pairs_gets_its_own_cards():
     assert pairs == [{0, 1}, {2, 3}, {4, 5}]
 
 
+def test_an_engine_runs_on_one_mig_slice_and_never_over_several():
+    slices = a_node(*(replace(a_card(n), is_slice=True) for n in (1, 2)))
+    assert len(of(a_need(60), slices).shares) == 1
+    refused = of(a_need(60, devices=2), slices)
+    assert "card 1 is a MIG slice" in str(refused)
+    assert "leave out tensor_parallel_size" in str(refused)
+    assert "split it over" not in str(of(a_need(100), slices))
+    whole = of(a_need(60, devices=2), slices, a_node(a_card(3), a_card(4), number=2))
+    assert devices_of(whole) == [3, 4]
+
+
 def test_a_card_of_its_own_is_reserved_whole():
     need, fleet = a_need(30, kv_gib=4, share="own"), Fleet([a_node(a_card(1))])
     found = place(need, fleet)

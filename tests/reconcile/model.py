@@ -1,7 +1,6 @@
 """A world of values in which plans are carried out: nodes, launches, processes, gateways, calls."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 from control.fleet.draining.rules import Draining, GatewayFacts, Stop, judge
 from control.placement.world import DeviceFacts, NodeFacts
@@ -16,10 +15,10 @@ from control.states import (
     ReplicaState,
 )
 from tests.reconcile.model_rows import Engine, Machine, Row, Wanted
+from tests.reconcile.model_sleep import DRAIN, Sleepers, overlap
 from tests.reconcile.worlds import AT, NEED
 
 S = ReplicaState
-DRAIN = timedelta(seconds=120)
 BEFORE_PROCESS = {S.PLACED: S.PREPARING, S.PREPARING: S.STARTING}
 TO = {seen.Drain: S.DRAINING, seen.Fail: S.FAILED, seen.Lose: S.LOST, seen.Stop: S.STOPPED}
 NEXT = {S.STARTING: S.LOADING, S.LOADING: S.WARMING, S.WARMING: S.READY}
@@ -29,7 +28,7 @@ class KilledTooEarly(AssertionError):
     """A call that ran, before the deadline of its replica."""
 
 
-class Model:
+class Model(Sleepers):
     def __init__(self, machines=3, deployments=2):
         self.at = AT
         self.version = 1  # of the replicas' part
@@ -72,10 +71,13 @@ class Model:
             case seen.BackOff() | seen.Note():
                 self._note(action)
                 return True
+            case seen.Wake():
+                return self._wake(action, states)
         id_, old = action.replica_id, states[action.replica_id]
         moved = self.move(id_, TO[type(action)], old)
         if moved and isinstance(action, seen.Drain):
             self.rows[id_].drain_by = self.at + DRAIN
+            self.rows[id_].sleep_level = action.sleep
         return moved
 
     def _move_node(self, action):
@@ -97,7 +99,7 @@ class Model:
         if any(row.generation == action.generation for row in of_it):
             return False
         held = tuple((s.device_id, *bounds) for s in action.placed.shares for bounds in s.ranges)
-        if any(_overlap(new, old) for new in held for old in self.held()):
+        if any(overlap(new, old) for new in held for old in self.held()):
             return False
         id_ = len(self.rows) + 1
         node = action.placed.node_id
@@ -133,8 +135,7 @@ class Model:
         if state in BEFORE_PROCESS:
             self._prepare(row)
         elif state is S.LOST:
-            self.move(id_, S.READY if engine and row.ready_at else S.DRAINING, state)
-            row.drain_by = row.drain_by or self.at
+            self._return(row, engine)
         elif state is S.DRAINING:
             self._drain(row, engine)
         elif state in REPLICA_FINAL:
@@ -151,6 +152,9 @@ class Model:
     def _judge(self, row, engine):
         if engine is None:
             self.move(row.id, S.FAILED, row.state)
+        elif row.state is S.WAKING:
+            engine.asleep, row.awake = False, ()
+            self.move(row.id, S.WARMING, row.state)
         elif row.state in NEXT:
             self.move(row.id, NEXT[row.state], row.state)
         elif engine.hung:
@@ -171,9 +175,11 @@ class Model:
             is_alive=engine is not None,
             engine_calls=engine.calls if engine else None,
         )
-        if isinstance(judge(draining, told, self.at), Stop) and self.move(
-            row.id, S.STOPPED, S.DRAINING
-        ):
+        if not isinstance(judge(draining, told, self.at), Stop):
+            return
+        if row.sleep_level and engine and not engine.calls and not engine.hung:
+            self._sleep(row, engine)
+        elif self.move(row.id, S.STOPPED, S.DRAINING):
             self._end(row)
 
     def _end(self, row):
@@ -218,19 +224,22 @@ class Model:
     def check(self):
         for machine in self.machines.values():
             shares = [share for share in self.held() if share[0] == machine.id]
-            assert not any(_overlap(a, b) for n, a in enumerate(shares) for b in shares[n + 1 :])
+            assert not any(overlap(a, b) for n, a in enumerate(shares) for b in shares[n + 1 :])
             assert sum(upper - lower for _, lower, upper in shares) <= machine.total
-        for id_ in self.engines:
+        for id_, engine in self.engines.items():
             assert self.rows[id_].held, "its memory is offered while its process runs"
+            assert not (engine.asleep and self.rows[id_].state is S.READY), "calls would hang"
 
     def at_rest(self):
         live = [row for row in self.rows.values() if row.state not in REPLICA_FINAL]
         counts = {d: [r for r in live if r.deployment == d] for d in self.wanted}
-        ready = all(
-            len(rows) == self.wanted[d].count and all(row.state is S.READY for row in rows)
-            for d, rows in counts.items()
-        )
+        ready = all(self._as_wanted(self.wanted[d], rows) for d, rows in counts.items())
         return ready and set(self.engines) == {row.id for row in live} and not plan(self.world())
+
+    def _as_wanted(self, one, rows):
+        sleeps = one.sleep and not one.count and [row.state for row in rows] == [S.ASLEEP]
+        serve = len(rows) == one.count and all(row.state is S.READY for row in rows)
+        return sleeps or serve
 
     # --- values for rules ---
 
@@ -248,6 +257,7 @@ class Model:
             launch_after=one.launch_after,
             generation=max((row.generation for row in rows), default=0),
             recycle=one.recycle,
+            sleep=one.sleep,
             replicas=tuple(self._replica(row) for row in live if row.deployment == one.id),
             ended=tuple(
                 seen.Ended(row.state, row.ended_at, row.ready_at, cause="crashed")
@@ -267,6 +277,7 @@ class Model:
             progress_at=row.state_at if row.state in REPLICA_BEFORE_READY else None,
             ready_at=row.ready_at,
             calls=row.calls,
+            sleep_level=row.sleep_level,
         )
 
     def _node(self, machine):
@@ -275,7 +286,3 @@ class Model:
         device = DeviceFacts(machine.id, f"u{machine.id}", "RAM", "cpu", machine.total)
         device = replace(device, booked=booked, blocked=silent)
         return NodeFacts(machine.id, f"n{machine.id}", silent, (device,))
-
-
-def _overlap(one, other):
-    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

@@ -22,12 +22,15 @@ class Row:
     unrouted: int = 0
     calls: int = 0  # served
     cause: str = ""
+    sleep_level: int = 0
+    awake: tuple = ()  # what it held before it slept
 
 
 @dataclass
 class Engine:
     calls: int = 0
     hung: bool = False
+    asleep: bool = False
 
 
 @dataclass
@@ -47,4 +50,5 @@ class Wanted:
     launch_after: object = None
     note: str = ""
     hindrance: Hindrance = Hindrance.NONE
+    sleep: int = 0
     recycle: Recycle = field(default_factory=lambda: Recycle(calls=50))

@@ -1,10 +1,9 @@
 """Ticks against a real database: what is written down, and what is not done twice."""
 
 from datetime import UTC, datetime, timedelta
-from threading import Barrier, Thread
+from functools import partial
 
 import pytest
-from django.db import connection
 
 from control.models import Deployment, Node, Replica, Reservation, SnapshotPart
 from control.placement.memory import GIB
@@ -12,6 +11,7 @@ from control.reconcile import actions, loop
 from control.reconcile.world import Fail
 from control.routes import compiler
 from control.states import DeploymentState, NodeState, Part, ReplicaState, ReservationState
+from tests.at_once import at_once
 from tests.fleet.rows import a_deployment, a_device, a_node, a_replica, a_version
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -54,18 +54,7 @@ def test_says_on_the_deployment_why_it_waits_and_takes_it_back():
 def test_two_ticks_at_once_make_one_launch():
     a_device(a_node(at=AT), 8 * GIB, at=AT)
     a_deployment()
-    barrier = Barrier(2)
-
-    def tick():
-        barrier.wait(timeout=30)
-        loop.tick(AT)
-        connection.close()
-
-    threads = [Thread(target=tick) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
+    at_once(*[partial(loop.tick, AT)] * 2)
     assert Replica.objects.count() == 1
 
 

@@ -84,6 +84,10 @@ class Fleet(RuleBasedStateMachine):
     def someone_wants_other_numbers(self, which, count):
         self.model.wanted[which % len(self.model.wanted) + 1].count = count
 
+    @rule(which=pick, level=st.integers(0, 1))
+    def someone_wants_sleep_or_not(self, which, level):
+        self.model.wanted[which % len(self.model.wanted) + 1].sleep = level
+
     @rule(gateway=st.sampled_from(["g1", "g2"]), calls=st.sampled_from([1, 1, 60]))
     def calls_come(self, gateway, calls):
         for _ in range(calls):

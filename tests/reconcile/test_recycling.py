@@ -105,7 +105,7 @@ def test_fewer_wanted_while_a_successor_starts_takes_the_one_that_serves_nobody(
 
 
 def test_an_external_engine_is_never_launched_anew():
-    assert only(a_deployment(1, worn(1), recycle=CALLS, need=None)) is None
+    assert only(a_deployment(1, worn(1), recycle=CALLS, is_external=True)) is None
 
 
 @pytest.mark.parametrize(

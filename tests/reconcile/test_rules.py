@@ -231,12 +231,12 @@ def test_a02_what_hinders_a_start_is_said_while_nothing_is_on_its_way(
 
 
 def test_an_external_engine_has_one_replica_and_no_device():
-    action = only(a_deployment(3, need=None))
+    action = only(a_deployment(3, is_external=True))
     assert isinstance(action, Start)
     assert action.placed is None
-    assert only(a_deployment(3, a_replica(node=""), need=None)) is None
+    assert only(a_deployment(3, a_replica(node=""), is_external=True)) is None
     leaving = a_replica("draining", node="", node_state=None)
-    assert isinstance(only(a_deployment(0, leaving, need=None)), Stop)
+    assert isinstance(only(a_deployment(0, leaving, is_external=True)), Stop)
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,13 @@ def test_an_engine_without_memory_is_launched_again_with_fewer_calls_at_once(wor
     first = world.until_state("failed")
     assert first.cause in ("memory_short_at_start", "weights_too_large")
     world.until(Override.objects.first, "the failure is not cured")
-    Deployment.objects.update(launch_after=timezone.now())  # its back-off need not be waited for
-    again = world.until(
-        Replica.objects.filter(generation=2).exclude(port=None).first, "nothing is launched again"
-    )
+
+    def launched_again() -> Replica | None:
+        """Its back-off, which may begin when its processes are gone, is not waited for."""
+        Deployment.objects.update(launch_after=timezone.now())
+        return Replica.objects.filter(generation=2).exclude(port=None).first()
+
+    again = world.until(launched_again, "nothing is launched again")
     assert Override.objects.first().replica == first
     assert again.slots == 12
     assert first.slots == 16

@@ -1,5 +1,7 @@
 """A pass is good for one key, one request and one moment."""
 
+from itertools import count
+
 import pytest
 
 from control.routes import passes
@@ -28,6 +30,7 @@ def test_a_pass_tells_the_key():
         ("9.1000000.é", "GET", TARGET, 1_000_000),
         ("٣.1000000.0", "GET", TARGET, 1_000_000),
     ],
+    ids=count(),  # a pass is another one in each process
 )
 def test_any_other_use_of_it_is_nobodys(given, method, target, at):
     assert passes.key_of(given, method, target, at) is None

@@ -35,11 +35,11 @@ class Engine(BaseHTTPRequestHandler):
 def engine():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
     server.answers, server.seen = [], []
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield server
     server.shutdown()
-    thread.join()
+    thread.join(30)
     server.server_close()
 
 

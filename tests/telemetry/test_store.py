@@ -1,6 +1,5 @@
 """Live samples end by themselves, series are capped, points outlast both."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from control.telemetry.messages import GatewaySample, ReplicaSample
 from control.telemetry.points import prune, roll_up
 from control.telemetry.publish import Publisher
 from control.telemetry.store import Store
+from tests.threads import Threads
 
 
 def a_sample(at: float, replica_id: int = 7, **changes) -> ReplicaSample:
@@ -53,6 +53,16 @@ def test_a_series_keeps_the_newest_and_ends_by_itself(store, valkey, server_seco
     assert valkey.ttl("series:replica:7") > 900
 
 
+def test_a_series_without_an_end_gets_one_within_a_minute(store, valkey, server_seconds):
+    """Valkey may have come back empty, or the command was lost."""
+    store.put([a_sample(server_seconds)])
+    valkey.persist("series:replica:7")
+    store.put([a_sample(server_seconds + 59)])
+    assert valkey.ttl("series:replica:7") == -1
+    store.put([a_sample(server_seconds + 60)])
+    assert valkey.ttl("series:replica:7") > 900
+
+
 def test_what_is_no_sample_is_passed_over(store, valkey):
     valkey.set("live:replica:7", "{broken")
     valkey.set("live:replica:8", "[]")
@@ -74,8 +84,8 @@ async def test_watchers_get_samples_with_rising_numbers(valkey):
 
 def test_sharing_stores_and_sends_from_any_thread_over_one_connection(store, server_seconds):
     publisher = Publisher(store)
-    with ThreadPoolExecutor(4) as pool:
-        shared = list(pool.map(publisher.share, [[a_sample(server_seconds, n)] for n in range(8)]))
+    with Threads(4) as pool:
+        shared = pool.map(publisher.share, [[a_sample(server_seconds, n)] for n in range(8)])
     assert all(shared)
     assert len(store.latest([f"replica:{n}" for n in range(8)])) == 8
     publisher.close()

@@ -1,7 +1,7 @@
 """What nodes say of themselves, and what they have on their disks."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from datetime import datetime
 from control.models import Device, Node, NodeRuntime, NodeWeights, Version
 from control.states import NodeState
 from engines.requirements import HostFacts
-from engines.sources import key_of
+from engines.sources import key_of, told
 from engines.spec import BadSpec
 
 ROWS_MAX = 1000
@@ -91,12 +91,15 @@ def runtimes(node: str | None = None) -> list[RuntimeFacts]:
     ]
 
 
-def weights(node: str | None = None) -> list[WeightsFacts]:
+def weights(node: str | None = None, keys: Collection[str] | None = None) -> list[WeightsFacts]:
+    """Of one node, or of all; of these sources, or of all."""
+    rows = _of(NodeWeights.objects, node)
+    rows = rows if keys is None else rows.filter(key__in=keys)
     return [
         WeightsFacts(
             node=row.node.name,
             key=row.key,
-            source=tuple((name, str(value)) for name, value in row.source.items()),
+            source=told(row.source),
             state=row.state,
             percent=row.percent,
             detail=row.detail,
@@ -105,7 +108,7 @@ def weights(node: str | None = None) -> list[WeightsFacts]:
             used_at=row.used_at,
             state_at=row.state_at,
         )
-        for row in _of(NodeWeights.objects, node).order_by("node__name", "key")[:ROWS_MAX]
+        for row in rows.order_by("node__name", "key")[:ROWS_MAX]
     ]
 
 
@@ -117,7 +120,7 @@ def weights_of(model: str) -> dict[str, list[WeightsFacts]]:
         with suppress(BadSpec):
             if "path" not in (source or {}):
                 keys[name] = key_of(source or {}, unsafe or ())
-    there = weights() if keys else []
+    there = weights(keys=set(keys.values())) if keys else []
     return {name: [one for one in there if one.key == key] for name, key in keys.items()}
 
 

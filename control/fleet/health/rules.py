@@ -9,7 +9,10 @@ from engines.spec import EngineLoad, Phase
 
 BAD_PROBES = 3
 GOOD_PROBES = 2
+DEAD_PROBES = 6  # in a row in which the front itself says so: none of them is merely late
 CANARY_SECONDS = 30  # an idle engine is asked for one token that often
+DOUBT_SECONDS = 5  # one that only answers 5xx, at most that often
+CANARIES_FAILED_MAX = 3  # quick ones; of those that take long two are enough
 MOVING_SECONDS = 5  # counters that moved so lately outweigh any probe
 LAUNCH_SECONDS = 60  # from the claim to a recorded process
 PREFILLS_MAX = 3.0  # of what a prompt as long as the context should take: longer is a stall
@@ -27,6 +30,7 @@ class Signs:
     launched: bool = True  # a process was recorded
     phase: Phase | None = None
     answers: bool = False  # /health said 200
+    says_dead: bool = False  # it said 5xx: not late, but dead behind its front
     load: EngineLoad | None = None
     memory_bytes: int | None = None  # of its processes, while it starts
     context_tokens: int = 0  # the longest prompt there may be; 0: not known
@@ -41,12 +45,15 @@ class History:
     memory_bytes: int = 0  # that counted as progress last
     grew_at: datetime | None = None  # its memory, while it starts
     changed_at: datetime | None = None  # the counters moved
+    failed_at: datetime | None = None  # it answered calls with 5xx
     asked_at: datetime | None = None  # one token was asked for
     busy_since: datetime | None = None  # running calls and no movement since
     bad_since: datetime | None = None
     bad: int = 0
     good: int = 0
+    dead: int = 0  # looks in a row at which it said so itself
     canaries_failed: int = 0  # in a row
+    failing_since: datetime | None = None  # the first of these was asked
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,7 @@ def remember(history: History, signs: Signs, at: datetime) -> History:
     new = replace(history, bad=0, bad_since=None, good=history.good + 1)
     if not signs.answers:
         new = replace(history, good=0, bad=history.bad + 1, bad_since=history.bad_since or at)
+    new = replace(new, dead=history.dead + 1 if signs.says_dead else 0)
     if (signs.memory_bytes or 0) >= history.memory_bytes + GROWTH_BYTES:
         new = replace(new, memory_bytes=signs.memory_bytes, grew_at=at)
     if signs.load is None:
@@ -120,6 +128,7 @@ def remember(history: History, signs: Signs, at: datetime) -> History:
         load=signs.load,
         prefill_rate=max(history.prefill_rate, _prefill_rate(history.load, signs.load)),
         changed_at=at if moved else history.changed_at,
+        failed_at=at if _fails(history.load, signs.load) else history.failed_at,
         busy_since=(at if moved else history.busy_since or at) if busy else None,
     )
 
@@ -144,6 +153,8 @@ def judge(
             | ReplicaState.PLACED
             | ReplicaState.PREPARING
             | ReplicaState.DRAINING
+            | ReplicaState.ASLEEP
+            | ReplicaState.WAKING
             | ReplicaState.STOPPED
             | ReplicaState.FAILED
         ):
@@ -153,8 +164,10 @@ def judge(
 
 
 def after_canary(history: History, good: bool, at: datetime) -> History:
-    failed = 0 if good else history.canaries_failed + 1
-    return replace(history, asked_at=at, canaries_failed=failed)
+    if good:
+        return replace(history, asked_at=at, canaries_failed=0, failing_since=None)
+    failed, since = history.canaries_failed + 1, history.failing_since or at
+    return replace(history, asked_at=at, canaries_failed=failed, failing_since=since)
 
 
 def _starting(state: ReplicaState, signs: Signs) -> Verdict:
@@ -205,10 +218,7 @@ def _serving(signs: Signs, history: History, at: datetime, hang_seconds: float) 
     if history.canaries_failed:
         return Unwell("it answers probes, but makes no token")
     idle = signs.answers and signs.load is not None and signs.load.running == 0
-    last = max(filter(None, (history.asked_at, history.changed_at)), default=None)
-    if idle and last is not None and (at - last).total_seconds() >= CANARY_SECONDS:
-        return Canary()
-    return Stay()
+    return Canary() if idle and _is_doubtful(history, at) else Stay()
 
 
 def _unwell(signs: Signs, history: History, at: datetime, hang_seconds: float) -> Verdict:
@@ -217,15 +227,43 @@ def _unwell(signs: Signs, history: History, at: datetime, hang_seconds: float) -
     still_seconds = still_seconds_min(signs, history, hang_seconds)
     if stuck >= 2 * still_seconds:
         return Hung(f"calls run, but nothing moved for {stuck:.0f} s")
+    if history.dead >= DEAD_PROBES and not _moving(history, at):
+        return Hung("its front answers, and says that the engine behind it is dead")
     if history.bad_since and not _moving(history, at):
         bad = (at - history.bad_since).total_seconds()
         if bad >= hang_seconds:
             return Hung(f"all probes were bad for {bad:.0f} s")
-    if history.canaries_failed > 1:
+    if _makes_none(history, at):
         return Hung("it answers probes, but makes no token")
     if history.good < GOOD_PROBES or stuck >= still_seconds:
         return Stay()
     return Canary() if history.canaries_failed else Well(f"{history.good} good probes")
+
+
+def _is_doubtful(history: History, at: datetime) -> bool:
+    """It did nothing for long, or nothing since it answered calls with 5xx.
+
+    The second says as much of the calls as of the engine: a real call tells which of them it is.
+    """
+    asked_at, moved_at = history.asked_at, history.changed_at
+    last = max(filter(None, (asked_at, moved_at)), default=None)
+    if last is None:
+        return False
+    if history.failed_at and history.failed_at > last:
+        return asked_at is None or (at - asked_at).total_seconds() >= DOUBT_SECONDS
+    return (at - last).total_seconds() >= CANARY_SECONDS
+
+
+def _makes_none(history: History, at: datetime) -> bool:
+    """Calls that no tenant made failed in a row, and not in one bad moment."""
+    if history.canaries_failed < CANARIES_FAILED_MAX - 1 or history.failing_since is None:
+        return False
+    long = (at - history.failing_since).total_seconds() >= CANARY_SECONDS
+    return long or history.canaries_failed >= CANARIES_FAILED_MAX
+
+
+def _fails(before: EngineLoad | None, now: EngineLoad) -> bool:
+    return before is not None and now.failures > before.failures
 
 
 def _stuck_seconds(history: History, at: datetime) -> float:

@@ -1,10 +1,11 @@
 """Nodes and their devices, as pages, the API and commands read them."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from control.models import Device, Node, Replica, Reservation
+from control.placement import books
 from control.states import REPLICA_FINAL, NodeState, ReservationState
 from engines.spec import DeviceLink
 
@@ -19,6 +20,7 @@ _SAME = (  # columns that facts hold as they are
 _SAME_OF_NODE = (
     *("name", "address", "state", "state_at", "cordoned", "note", "heartbeat_at", "joined_at"),
     *("pool", "labels", "driver", "draining", "leaving_by", "leaving_reason"),
+    "memory_free_bytes",
 )
 
 
@@ -72,6 +74,9 @@ class NodeFacts:
     draining: bool
     leaving_by: datetime | None
     leaving_reason: str
+    memory_total_bytes: int | None = None  # of the host; None: it has not said
+    memory_free_bytes: int | None = None  # of a host with cards
+    memory_booked_bytes: int = 0  # beside its cards
 
     @property
     def drained(self) -> bool:
@@ -109,7 +114,14 @@ def nodes(
         devices[device.node_id].append(_device(device, booked[device.pk]))
     live = Replica.objects.filter(node__in=ids).exclude(state__in=REPLICA_FINAL)
     replicas = Counter(live.values_list("node_id", flat=True))
-    return [_node(node, tuple(devices[node.pk]), replicas[node.pk]) for node in found]
+    ram = books.ram_booked(ids)
+    return [
+        replace(
+            _node(node, tuple(devices[node.pk]), replicas[node.pk]),
+            memory_booked_bytes=ram[node.pk],
+        )
+        for node in found
+    ]
 
 
 def node(name: str) -> NodeFacts | None:
@@ -118,6 +130,7 @@ def node(name: str) -> NodeFacts | None:
 
 def _node(row: Node, devices: tuple[DeviceFacts, ...], live_replicas: int) -> NodeFacts:
     values = {name: getattr(row, name) for name in _SAME_OF_NODE}
+    values["memory_total_bytes"] = row.host.get("memory_bytes")
     return NodeFacts(devices=devices, live_replicas=live_replicas, **values)
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from control.states import Hindrance, NodeState
 
 UNPLACED_FOR = timedelta(minutes=5)  # a place may be on its way: somebody drains, a node joins
+FINGERPRINT_SHOWN = 12  # characters
 CRASH_LOOP = "crash loop"  # so a note begins of a deployment that fails again and again
 
 
@@ -16,13 +17,15 @@ class Kind(StrEnum):
     UNPLACED = "unplaced"
     NODE_LOST = "node lost"
     QUARANTINE = "quarantine"
+    STUCK = "stuck card"
     FEW_REPLICAS = "few replicas"
+    DEADLY_PROMPT = "deadly prompt"
 
 
 @dataclass(frozen=True)
 class Trouble:
     kind: Kind
-    about: str  # name of the deployment or the node
+    about: str  # name of the deployment or the node, or the beginning of a prompt's fingerprint
     what: str
     since: datetime | None = None
     is_urgent: bool = True  # calls fail, or capacity is gone; else a warning
@@ -58,6 +61,15 @@ class Card:
     reason: str
 
 
+@dataclass(frozen=True)
+class Prompt:
+    """One that gateways refuse, since engines died while they worked on it."""
+
+    fingerprint: str
+    launches: tuple[str, ...]  # replica:generation
+    until: datetime
+
+
 def of_deployment(wanted: Wanted, at: datetime) -> Iterator[Trouble]:
     since = wanted.hindered_at if wanted.hindrance else None
     if wanted.hindrance == Hindrance.GIVEN_UP or wanted.note.startswith(CRASH_LOOP):
@@ -81,9 +93,22 @@ def of_node(host: Host) -> Iterator[Trouble]:
 
 
 def of_card(card: Card) -> Iterator[Trouble]:
-    yield Trouble(
-        Kind.QUARANTINE, card.node, f"{card.name}: {card.reason}", card.quarantined_at, False
+    what = f"{card.name}: {card.reason}"
+    yield Trouble(Kind.QUARANTINE, card.node, what, card.quarantined_at, is_urgent=False)
+
+
+def of_prompt(prompt: Prompt) -> Iterator[Trouble]:
+    replicas = " and ".join(f"#{launch.partition(':')[0]}" for launch in prompt.launches)
+    what = (
+        f"replicas {replicas} died while they worked on it; exactly this request is refused until"
+        f" {prompt.until:%H:%M} UTC"
     )
+    yield Trouble(Kind.DEADLY_PROMPT, prompt.fingerprint[:FINGERPRINT_SHOWN], what)
+
+
+def of_stuck(node: str, card: str, what: str, since: datetime) -> Trouble:
+    """Processes of a launch that has ended will not die, and nothing is placed there."""
+    return Trouble(Kind.STUCK, node, f"{card} {what}", since, is_urgent=False)
 
 
 def warnings(*, is_interactive: bool, replicas_max: int, wanted: int, nodes: int) -> list[str]:

@@ -3,6 +3,7 @@
 from control.gateway import errors
 from control.gateway.admission.credit import Unfunded, Unpriced
 from control.gateway.admission.rules import Check, Level, Refused, Slots, duration_text
+from control.gateway.admission.told import HEADERS, Names
 from control.gateway.errors import Headers, Refusal
 from control.metering.rules import amount_text
 from control.routes.snapshot import Identity
@@ -18,16 +19,6 @@ _RATES: dict[str, tuple[str, type[Refusal]]] = {
     "address_requests_per_minute": ("requests per min (RPM)", errors.RateLimited),
 }
 _BUCKETS = ("calls_per_second", "tokens_per_second")  # of routes and deployments
-Names = tuple[bytes, bytes, bytes]  # of the headers with a limit, what remains, when it is full
-_REQUESTS, _TOKENS = (
-    (b"x-ratelimit-limit-" + of, b"x-ratelimit-remaining-" + of, b"x-ratelimit-reset-" + of)
-    for of in (b"requests", b"tokens")
-)
-_HEADERS: dict[str, Names] = {
-    "requests_per_minute": _REQUESTS,
-    "input_tokens_per_minute": _TOKENS,
-    "output_tokens_per_minute": _TOKENS,
-}
 
 
 def refusal_of(refused: Refused | Unfunded, route: str, identity: Identity) -> Refusal:
@@ -89,6 +80,7 @@ def unpriced(unpriced: Unpriced, route: str) -> Refusal:
         f"A budget pays for this call, and '{route}' has no price in its currency"
         f" ({unpriced.currency}). Ask your operator to set one, or call another model.",
         param="model",
+        why=unpriced,
     )
 
 
@@ -105,7 +97,7 @@ def ratelimit_headers(levels: tuple[Level, ...], refused: Check | None = None) -
     """Of requests and of tokens, each of the limit that refused the call, or is the tightest."""
     tightest: dict[Names, Level] = {}
     for level in levels:
-        names = _HEADERS.get(level.check.limit)
+        names = HEADERS.get(level.check.limit)
         if names is None:
             continue
         best = tightest.get(names)

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable
 
 from control.gateway.admission import rules, scripts
+from control.gateway.admission.bundles import Bundle, Taken
 from control.gateway.admission.commands import SINCE, Commands
 from control.gateway.admission.exchange import Exchange
-from control.gateway.admission.leases import Bundle, Taken
 from control.gateway.admission.rules import Check, Hold, Level, Rate, Refused, Slots, Used
 from control.gateway.admission.valkey import Reply, ReplyError, Valkey, encode
 from control.gateway.limits import Limits
@@ -43,7 +43,7 @@ class Counters:
         )
         self._processes = processes
         self._commands = Commands(steps, int(limits.lease_seconds * 1_000_000))
-        self._exchange = Exchange(
+        self.exchange = Exchange(
             self.valkey, self._commands, limits=limits, clock=clock, on_failed=self._failed
         )
         self._clock = clock
@@ -59,10 +59,17 @@ class Counters:
             return on_answer(self._take_locally(call_id, hold))
         if hold.personal:
             return self._ask(call_id, hold, None, on_answer)
-        bundle = self._exchange.bundle_of(hold.checks)
-        if bundle.is_whole and self._exchange.spend(bundle, hold):
+        bundle = self.exchange.bundle_of(hold.checks)
+        if self.spend(bundle, hold.input_tokens, hold.output_tokens):
             return on_answer(bundle.taken)
         return self._ask(call_id, hold, bundle, on_answer)
+
+    def spend(self, bundle: Bundle, tokens_in: int, tokens_out: int) -> bool:
+        """Of what this process holds already; False if somebody is to be asked."""
+        if not bundle.checks:
+            return True
+        whole = self.shared and bundle.is_whole
+        return whole and self.exchange.spend(bundle, tokens_in, tokens_out)
 
     def settle(self, call_id: str, hold: Hold, taken: Taken, used: Used) -> None:
         """Once, when the call has ended: its slots are free, its rates hold what it used.
@@ -71,7 +78,7 @@ class Counters:
         and the rates have refilled within a minute or two.
         """
         if taken.bundle:
-            return self._exchange.settle(taken.bundle, hold, used)
+            return self.exchange.settle(taken.bundle, *used.beyond(hold))
         for check in hold.checks:
             if isinstance(check, Slots):
                 ids = self._calls.get(check.scope, set())
@@ -90,7 +97,7 @@ class Counters:
         self._sweeps += 1
         if self.shared:
             renews = self._sweeps % 3 == 0
-            self._exchange.sweep(now, renews=renews)
+            self.exchange.sweep(now, renews=renews)
             if renews:
                 self._renew(new=False)
                 self._probe()
@@ -105,7 +112,7 @@ class Counters:
 
     def close(self) -> None:
         if self.shared:
-            self._exchange.give_up()
+            self.exchange.give_up()
         self.valkey.close()
 
     # --- the connection ---
@@ -120,7 +127,7 @@ class Counters:
             self._began = True
             self.valkey.send(encode("SET", SINCE, 0, "NX"), _ignore)
         self._renew(new=True)
-        self._exchange.restart()
+        self.exchange.restart()
         self._probe()
 
     def _probe(self) -> None:
@@ -157,10 +164,10 @@ class Counters:
                 return on_answer(self._take_locally(call_id, hold))
             return on_answer(self._answer(call_id, hold, reply))
 
-        free = self._exchange.give_back(bundle) if bundle else []
+        free = self.exchange.give_back(bundle) if bundle else []
         self.valkey.send(self._commands.take(call_id, hold), on_reply)
         if free and bundle.fits(hold.input_tokens, hold.output_tokens):
-            self._exchange.refill(free)
+            self.exchange.refill(free)
 
     def _answer(self, call_id: str, hold: Hold, reply: list[int]) -> Answer:
         rates = [check for check in hold.checks if isinstance(check, Rate)]
@@ -185,7 +192,7 @@ class Counters:
     def _take_locally(self, call_id: str, hold: Hold) -> Answer:
         own = hold._replace(checks=tuple(self._share_of(check) for check in hold.checks))
         live = {
-            check[:2]: len(self._calls.get(check.scope, ())) + self._exchange.in_use(check)
+            check[:2]: len(self._calls.get(check.scope, ())) + self.exchange.in_use(check)
             for check in hold.checks
             if isinstance(check, Slots)
         }

@@ -13,8 +13,8 @@ from control.metering.prices.rules import (
     tokens_counted,
     units_of,
 )
+from control.metering.records import Close
 from control.metering.rules import Tokens, clamp
-from control.metering.spool import Close
 from control.routes.snapshot import BudgetInfo, Routes, Scope, TargetInfo
 from control.states import BudgetUnit
 

@@ -7,9 +7,10 @@ from itertools import count, islice
 from math import inf
 from weakref import WeakValueDictionary
 
+from control.gateway.admission.bundles import Bundle
 from control.gateway.admission.commands import Commands, Exchanged
-from control.gateway.admission.leases import Bundle, Lease, block_of
-from control.gateway.admission.rules import Check, Hold, Used
+from control.gateway.admission.leases import Lease, block_of
+from control.gateway.admission.rules import Check
 from control.gateway.admission.valkey import OnReply, Reply, ReplyError, Valkey
 from control.gateway.limits import Limits
 
@@ -40,6 +41,7 @@ class Exchange:
         self._known: WeakValueDictionary[Check, Lease] = WeakValueDictionary()
         self._active: dict[Lease, None] = {}  # that hold something, or owe a word
         self._due: list[Lease] = []
+        self._purses: list[Bundle] = []  # that may be open
         self._flushing = False
         self._starts = 0
         self._good_until = inf  # no lease in use ends before
@@ -55,21 +57,30 @@ class Exchange:
             bundle = self._bundles[id(checks)] = Bundle(checks, leases)
         return bundle
 
-    def spend(self, bundle: Bundle, hold: Hold) -> bool:
+    def spend(self, bundle: Bundle, tokens_in: int, tokens_out: int) -> bool:
         now = self._clock()
         if now >= self._good_until:
             self._end_old(now)
-        spent = bundle.spend(hold.input_tokens, hold.output_tokens, self._due)
+        was_open = bundle.is_open
+        spent = bundle.spend(tokens_in, tokens_out, self._due)
+        if not spent and self._purses:
+            self._close_purses()  # of others too: there may be what is missing
+            was_open, spent = False, bundle.spend(tokens_in, tokens_out, self._due)
+        if not was_open and bundle.is_open:
+            self._purses.append(bundle)
         if self._due and not self._flushing:
             self._flush_soon()
         return spent
 
-    def settle(self, bundle: Bundle, hold: Hold, used: Used) -> None:
-        bundle.settle(*used.beyond(hold), self._due)
+    def settle(self, bundle: Bundle, more_in: int, more_out: int) -> None:
+        if not bundle.is_open:
+            self._purses.append(bundle)
+        bundle.settle(more_in, more_out, self._due)
         if self._due and not self._flushing:
             self._flush_soon()
 
     def in_use(self, check: Check) -> int:
+        self._close_purses()
         lease = self._known.get(check)
         return lease.in_use if lease else 0
 
@@ -80,6 +91,7 @@ class Exchange:
 
         Returns the leases that may be filled again behind it.
         """
+        self._close_purses()
         free = [lease for lease in bundle.leases if not lease.flying]
         fillable = [lease for lease in free if not lease.quiet]
         self._send([Exchanged(lease, lease.give_back(0)) for lease in free if lease.left])
@@ -92,6 +104,7 @@ class Exchange:
         """Tell what has changed; renew what is in use and give back what is not."""
         if now >= self._good_until:
             self._end_old(now)
+        self._close_purses()
         exchanged = []
         for lease in tuple(self._active):
             if lease.flying:
@@ -108,11 +121,13 @@ class Exchange:
 
     def give_up(self) -> None:
         """The process ends: another need not wait until the leases do."""
+        self._close_purses()
         self._send([Exchanged(x, x.give_back(0)) for x in self._active if not x.flying])
 
     def restart(self) -> None:
         """A connection is new: calls that run are announced, all else was with the old one."""
         self._starts += 1
+        self._close_purses()
         for lease in self._active:
             lease.restart()
         running = [Exchanged(lease) for lease in self._active if lease.in_use]
@@ -123,6 +138,7 @@ class Exchange:
         asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
+        self._close_purses()
         self._flushing = False
         due, self._due = self._due, []
         for lease in due:
@@ -154,6 +170,7 @@ class Exchange:
                 lease.flying -= 1
                 known, more, room = reply[3 * number : 3 * number + 3]
                 if not known:
+                    self._close_purses()
                     lease.forget()
                 lease.left += more
                 lease.room, lease.ends = room, ends
@@ -173,7 +190,16 @@ class Exchange:
             self._known[check] = lease
         return lease
 
+    def _close_purses(self) -> None:
+        """Before leases are looked at or changed by anything but a call."""
+        purses, self._purses = self._purses, []
+        for bundle in purses:
+            bundle.close(self._due)
+        if self._due and not self._flushing:
+            self._flush_soon()
+
     def _end_old(self, now: float) -> None:
+        self._close_purses()
         good_until = inf
         for lease in self._active:
             if lease.ends <= now:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from control.gateway.admission.answers import ratelimit_headers
 from control.gateway.admission.buckets import Buckets
+from control.gateway.admission.bundles import Taken
 from control.gateway.admission.counters import Counters
 from control.gateway.admission.credit import Unfunded
-from control.gateway.admission.leases import Taken
 from control.gateway.admission.rules import Hold, Refused, Used
 from control.gateway.errors import Headers
-from control.metering.spool import Close
+from control.metering.records import Close
 from control.routes.snapshot import RouteInfo
 
 Decided = Refused | Unfunded
@@ -58,6 +58,10 @@ class Holding:
             return None if self._settled else on_refused(answer)
 
         self._counters.take(self._call_id, self._hold, on_answer)
+
+    def granted(self, taken: Taken) -> None:
+        """What was taken before this was there."""
+        self._answer = self._taken = taken
 
     def charge(self, close: Close, model: str) -> None:
         """Before `settle`: what budgets pay for the call, as it is written down."""

@@ -19,7 +19,7 @@ from control.gateway.admission.credit import (
 from control.gateway.admission.lender import Away, Lender, Work
 from control.gateway.admission.rules import Hold
 from control.gateway.limits import Limits
-from control.metering.spool import Close
+from control.metering.records import Close
 from control.routes.snapshot import BudgetInfo, Scope
 
 Name = tuple[int, str]  # of a budget, and the unit

@@ -255,10 +255,9 @@ def duration_text(seconds: Number) -> str:
     milliseconds = round(seconds * 1000)
     if milliseconds < 1000:
         return f"{milliseconds}ms" if milliseconds else "0s"
-    whole, rest = divmod(milliseconds, 1000)
-    minutes, second = divmod(whole, 60)
+    if milliseconds < 60_000:
+        return "%gs" % (milliseconds / 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
     hours, minute = divmod(minutes, 60)
-    tail = f"{second}.{rest:03d}".rstrip("0").rstrip(".") if rest else str(second)
-    if hours:
-        return f"{hours}h{minute}m{tail}s"
-    return f"{minutes}m{tail}s" if minutes else f"{tail}s"
+    tail = f"{rest / 1000:g}s"
+    return f"{hours}h{minute}m{tail}" if hours else f"{minutes}m{tail}"

@@ -104,7 +104,8 @@ class Valkey(asyncio.Protocol):
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
-        if self._transport and unsent:
+        # One that is closing is about to be lost, and answers all that wait then.
+        if self._transport and unsent and not self._transport.is_closing():
             self._transport.write(b"".join(unsent))
 
     def sweep(self, now: float) -> None:

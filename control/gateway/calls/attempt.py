@@ -8,18 +8,16 @@ from control.gateway.calls.share import Share
 from control.gateway.calls.tokens import NO_TOKENS, NO_WORK, Tokens, estimated
 from control.gateway.errors import Refusal
 from control.gateway.http1.sending import SPOILT, Sending
-from control.gateway.routing.causes import STRANGER, cause_of, failure_of
+from control.gateway.routing import causes
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks
 from control.gateway.streams.continued import Continued
-from control.gateway.streams.relay import Reader
+from control.gateway.streams.relay import Piece, Reader
 from control.gateway.wire import Ask
 from control.states import Outcome, TokensSource
 
-_UNSERVED = b'{"detail":"Not Found"}'  # an engine's word for a path that its model does not have
-_NOT_OURS = frozenset({401, 403, 404})  # another engine answers at this address
 _BROKEN = "The engine's answer broke off."
 _ERROR_BYTES_MAX = 64 * 1024
 
@@ -36,7 +34,7 @@ class Attempt:
     _usage: chunks.Usage | None = None
     _status = 0
     _bytes = 0
-    _over = False
+    _over = _resent = _broke = False
     _sending: Sending | None = None
 
     def __init__(
@@ -55,7 +53,6 @@ class Attempt:
         if ask.endpoint == "tokenize":
             self._usage = NO_TOKENS  # whoever asks only how many tokens there are pays for none
         self._parts: list[bytes] = []
-        self._resent = self._broke = False
         self._share = Share(shared.replicas, live, caller.want)
         self.sent_at = self._last_byte_at = shared.clock.now()
 
@@ -172,13 +169,16 @@ class Attempt:
         token = reader.glance(data)
         if token is not None:
             return self._caller.on_token(token, now)
-        pieces = reader.feed(data)
+        return self.on_read(reader.feed(data))
+
+    def on_read(self, pieces: list[Piece]) -> None:
+        """What the reader gave of some bytes, which may be the last."""
+        reader = self.reader
         if pieces:
             self._caller.on_pieces(pieces)
         if (reader.done or reader.error) and not self._over:
             (self._sending.abort if reader.cut else self._sending.let_finish)()
             self._end_stream()
-        return None
 
     def on_chunks(self, raw: bytes) -> bool:
         reader = self.reader
@@ -208,7 +208,7 @@ class Attempt:
         if self.reader:
             return self.on_end()
         self.reached = sent
-        return self._failed(*failure_of(reason, sent=sent, resent=self._resent))
+        return self._failed(*causes.failure_of(reason, sent=sent, resent=self._resent))
 
     # --- what the answer means ---
 
@@ -238,11 +238,11 @@ class Attempt:
 
     def _judge_error(self, seen: chunks.Chunk | None, body: bytes) -> None:
         _, message, code = (seen and chunks.error_of(seen)) or (0, "", None)
-        if self._status == 404 and body == _UNSERVED:
+        if self._status == 404 and body == causes.UNSERVED:
             self._leave()
-            return self._caller.on_refusal(errors.unserved(self.ask.called), Outcome.REJECTED)
-        if self._status in _NOT_OURS:
-            return self._failed(*STRANGER)
+            return self._caller.on_refusal(causes.unserved(self.ask.called), Outcome.REJECTED)
+        if self._status in causes.NOT_OURS:
+            return self._failed(*causes.STRANGER)
         refusal = errors.from_engine(self._status, message, code)
         if refusal.status < 500:
             self._leave()
@@ -267,12 +267,12 @@ class Attempt:
             self._leave()
             self._shared.replicas.succeeded(self.live)
         else:
-            self._lose(Cause.BROKE if self._broke else cause_of(reader.error))
+            self._lose(Cause.BROKE if self._broke else causes.cause_of(reader.error))
         refusal = reader.error or errors.UpstreamFailed(_BROKEN)
         self._caller.on_stream_end(outcome, refusal)
 
     def _failed(self, refusal: Refusal, cause: Cause | None = None) -> None:
-        self._lose(cause or cause_of(refusal))
+        self._lose(cause or causes.cause_of(refusal))
         if self._continued:
             refusal = errors.UpstreamFailed(_BROKEN)
         self._caller.on_refusal(refusal, Outcome.UPSTREAM_ERROR)

@@ -37,8 +37,7 @@ class Call:
     _attempt: Attempt | None = None
     _attempts = 0
     _loss: Loss | None = None
-    _may_retry = True
-    _paused = False
+    _may_retry, _paused = True, False
     _first_token_at: float | None = None
     _last_token_at = 0.0
     _outcome: Outcome | None = None  # set once nothing more comes from the engine
@@ -91,12 +90,12 @@ class Call:
         self._delivery.begin(self._headers)
         self._delivery.comment(comment, self._shared.clock.now())
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, why: str, outcome: Outcome) -> None:
         self._attempt.abort()
-        self._journal.gave_up(self._attempt, "requeued", Outcome.DRAINED)
+        self._journal.gave_up(self._attempt, why, outcome)
         self._attempt.forget()
         self._held.clear()
-        self._pick.tried = frozenset()
+        self._pick.tried = frozenset() if outcome is Outcome.DRAINED else self._pick.tried
 
     def choose(self, *, owed: bool) -> Choice:
         self._pick.passes = owed or self.want.priority is Priority.INTERACTIVE
@@ -155,10 +154,11 @@ class Call:
             if not has_content:
                 return  # a role alone, or a comment: another replica may still be tried
             pieces, self._held = self._held, []
-            self._delivery.begin(self._headers)
-        reader = self._attempt.reader
-        tokens = usage.output if (usage := reader.usage()) else reader.parts
-        self._delivery.send(b"".join([piece.data for piece in pieces]), tokens, now)
+        tokens, data = self._attempt.reader.tokens_out, b"".join([piece.data for piece in pieces])
+        if unseen:
+            self._delivery.open(self._headers, data, tokens, now)
+        else:
+            self._delivery.send(data, tokens, now)
         if not self._paused and self._delivery.is_full:
             self._paused = True
             self._attempt.pause(True)
@@ -187,14 +187,14 @@ class Call:
             return self._finish(outcome)
         if outcome is Outcome.DRAINED and may_retry and not self._patience.is_past_deadline():
             return self._patience.on_yield()
-        left = self._shared.limits.tries + self._patience.yields - self._attempts
-        may_retry &= left > 0 and not self._patience.is_past_deadline()
+        may_retry &= self._patience.allows_another(self._attempts)
         if refusal.status >= 500 and may_retry:
-            busy = isinstance(refusal, errors.EngineBusy)
-            again = self._shared.replicas.choose_again(self._route, self._pick, calm=busy)
-            if again:
+            calm = isinstance(refusal, errors.EngineBusy)
+            if again := self._shared.replicas.choose_again(self._route, self._pick, calm=calm):
                 self._journal.gave_up(self._attempt, refusal.code or "internal_error")
                 return self.dispatch(again)
+            if self._patience.outlives(self._attempt, refusal):
+                return None
         return self.refuse(refusal, outcome=outcome)
 
     def _goes_on(self, refusal: Refusal, outcome: Outcome) -> bool:
@@ -204,7 +204,7 @@ class Call:
         attempt = self._loss.next(lost, outcome, refusal, self._max_tokens)
         if attempt is None:
             return False
-        self._journal.went_on(lost)
+        self._journal.went_on(lost, self._loss.choice)
         self._attempt = attempt
         self._attempts += 1
         self._paused = False  # its connection is another
@@ -230,7 +230,8 @@ class Call:
     def on_client_gone(self) -> None:
         if self._attempt is None:
             self._shared.count_refused(self._identity, "client_disconnected")
-        self.end(Outcome.CLIENT_CLOSED, 499)
+        failed = self._outcome if self._outcome not in _SENDABLE else None
+        self.end(failed or Outcome.CLIENT_CLOSED, 499)  # had it failed before, that stays why
 
     # --- time, and the end ---
 
@@ -284,8 +285,7 @@ class Call:
     def refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None:
         if self.ended:
             return None  # and what failed came after it
-        if self._attempt is None:
-            self._journal.refused(refusal)
+        self._journal.refused(refusal, unseen=self._attempt is None)
         if self._delivery.started:
             self._shared.waiting.leave(self._patience)
             self._delivery.fail(refusal, self._shared.clock.now())

@@ -7,7 +7,7 @@ from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
 from control.gateway.limits import Limits
 
-_STREAM_HEADERS = (
+STREAM_HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
@@ -52,7 +52,19 @@ class Delivery:
 
     def start(self, headers: Headers) -> None:
         self.started = True
-        self._connection.start_stream(200, _STREAM_HEADERS + headers)
+        self._connection.start_stream(200, STREAM_HEADERS + headers)
+
+    def open(self, headers: Callable[[], Headers], data: bytes, tokens: int, now: float) -> None:
+        """What comes first, in one write with the headers if these have not been sent."""
+        if self.started or self._connection.paused:
+            self.begin(headers)
+            return self.send(data, tokens, now)
+        self.resume(tokens, now)
+        return self._connection.start_stream(200, STREAM_HEADERS + headers(), data)
+
+    def resume(self, tokens: int, sent_at: float) -> None:
+        """So much has been sent already."""
+        self.started, self.tokens, self._sent_at = True, tokens, sent_at
 
     def send(self, data: bytes, tokens: int, now: float) -> None:
         self._sent_at = now

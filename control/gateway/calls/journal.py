@@ -16,12 +16,12 @@ from control.gateway.shared import Shared
 from control.gateway.streams import chunks
 from control.gateway.tracing import Marks, Seen
 from control.gateway.wire import Ask
-from control.metering import spool
+from control.metering import records
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome, Priority, TokensSource
 from control.telemetry.traces import Trace, Try
 
-_FINISH_REASON_MAX = 32
+FINISH_REASON_MAX = 32
 
 
 class Ending(msgspec.Struct, frozen=True, gc=False):
@@ -47,7 +47,7 @@ class Journal:
         self._call_id = request.id
         self._priority = priority  # the one it is served with
         self._identity = request.identity
-        self._route = route.name
+        self._route = route
         self._is_sampled = tracing.is_sampled(request.id, route.sample)
         self._request_headers = request.headers
         self.headers: Headers = ()  # of the answer
@@ -60,7 +60,7 @@ class Journal:
         self._received_at = request.received_at
         self.started_at = shared.clock.wall()
         self._noted: chunks.Usage | None = None
-        self._is_open = self._is_opening = False
+        self.is_open = self.is_opening = False  # in the spool, or about to be
 
     def traceparent(self, attempt: int) -> bytes:
         """For the engine, which does not hear of the caller's own trace."""
@@ -71,17 +71,17 @@ class Journal:
 
         Of attempts in that turn it is told once, and is to send what is the last one then.
         """
-        if self._is_open:
+        if self.is_open:
             return on_written(True)
-        if self._is_opening:
+        if self.is_opening:
             return None
-        self._is_opening = True
+        self.is_opening = True
 
         def written(good: bool) -> None:
-            self._is_open, self._is_opening = good, False
+            self.is_open, self.is_opening = good, False
             on_written(good)
 
-        record = spool.Open(*self._whose(attempt), self.started_at, self._ask.input_estimate)
+        record = records.Open(*self._whose(attempt), self.started_at, self._ask.input_estimate)
         return self._shared.outbox.add(record, written)
 
     def _whose(self, attempt: Attempt) -> tuple[Any, ...]:
@@ -92,7 +92,7 @@ class Journal:
             identity.tenant_id,
             identity.project_id,
             identity.key_id,
-            self._route,
+            self._route.name,
             info.version_id,
             info.id,
             ask.called,
@@ -100,12 +100,16 @@ class Journal:
             self._priority,
         )
 
+    def noted(self, usage: chunks.Usage | None) -> None:
+        """It is written down already."""
+        self._noted = usage
+
     def progressed(self, attempt: Attempt) -> None:
         usage = attempt.reader.usage() if attempt.reader else None
         if usage and usage != self._noted:
             self._noted = usage
             self._shared.outbox.add(
-                spool.Progress(self._call_id, usage.input, usage.cached, usage.output)
+                records.Progress(self._call_id, usage.input, usage.cached, usage.output)
             )
 
     def decided(self, decision: object) -> None:
@@ -126,8 +130,10 @@ class Journal:
         usage, source = attempt.tokens(outcome)
         self._lost(attempt, why, (usage.input, usage.output), source)
 
-    def went_on(self, attempt: Attempt) -> None:
+    def went_on(self, attempt: Attempt, choice: Chosen | None) -> None:
         """Another engine takes the prompt and the answer so far as its prompt, once more."""
+        if choice:
+            self.decided(choice)
         if attempt.refused_rest:
             return  # it had not begun
         usage, source = attempt.tokens(Outcome.UPSTREAM_ERROR)
@@ -144,8 +150,11 @@ class Journal:
         tally.add("lost_tokens_total", tokens_in, reason=why, token_class="input")
         tally.add("lost_tokens_total", tokens_out, reason=why, token_class="output")
 
-    def refused(self, refusal: Refusal) -> None:
-        """No engine has seen it. So many are refused at times that only some leave a trace."""
+    def refused(self, refusal: Refusal, *, unseen: bool) -> None:
+        """By no engine. So many are refused at times that only some leave a trace."""
+        self.error = refusal.code or ""
+        if not unseen:
+            return  # its end is written down
         shared, code = self._shared, refusal.code or "invalid_request"
         self.error = code
         shared.count_refused(self._identity, code)
@@ -153,14 +162,15 @@ class Journal:
         if not shared.trace_room.take(now):
             return
         total = now - self._received_at
-        refused = spool.Refused(
+        self.decided(shared.replicas.candidates(self._route))
+        refused = records.Refused(
             tenant=self._identity.tenant,
             key_id=self._identity.key_id,
             code=code,
             minute=int(self.started_at) // 60 * 60,
             count=0,  # it is counted already, with the others of its minute
             call_id=self._call_id,
-            route=self._route,
+            route=self._route.name,
             status=refusal.status,
             started_at=self.started_at,
             ended_at=self.started_at + total,
@@ -168,7 +178,7 @@ class Journal:
         )
         shared.outbox.add(refused)
 
-    def closed(self, attempt: Attempt, ending: Ending, tokens: Tokens) -> spool.Close:
+    def closed(self, attempt: Attempt, ending: Ending, tokens: Tokens) -> records.Close:
         """All that `opened` said too, so that an event can be made of it alone."""
         usage, source = tokens
         if source is TokensSource.ENGINE and usage.input:
@@ -180,12 +190,14 @@ class Journal:
         else:
             delivered = usage.output if ending.outcome is Outcome.COMPLETE else 0
         marks, now = self.marks, self._shared.clock.now()
-        close = spool.Close(
+        # The last try is among those it went on without: it waited for another in vain.
+        is_untold = attempt.reached or ending.attempts == len(marks.tries)
+        close = records.Close(
             *self._whose(attempt),
             ending.attempts,
             ending.outcome,
             ending.status,
-            attempt.finish_reason[:_FINISH_REASON_MAX],
+            attempt.finish_reason[:FINISH_REASON_MAX],
             *(usage.input, usage.cached, usage.output, usage.reasoning, delivered),
             source,
             self.started_at,
@@ -197,7 +209,7 @@ class Journal:
             self._trace(self._why_kept(ending, now), attempt, ending),
             self._ask.fields.get("n", 1),
             attempt.answer is not None and attempt.answer.cut,
-            0 if usage.input or not attempt.reached else self._ask.input_estimate,
+            self._ask.input_estimate if is_untold and not usage.input else 0,
         )
         self._shared.outbox.add(close)
         self._count(ending, usage)
@@ -257,16 +269,8 @@ class Journal:
             error=self.error,
             engine=info.engine if info else "",
             model=info.model if info else "",
-            **self._link(),
+            **trace_context.link_of(self._request_headers),
         )
-
-    def _link(self) -> dict[str, str]:
-        headers = self._request_headers
-        parent = trace_context.parent_of(headers.get(b"traceparent"))
-        if parent is None:
-            return {}  # then the state is nobody's either
-        state = trace_context.state_of(headers.get(b"tracestate"))
-        return {"link": f"{parent.trace_id}-{parent.parent_id}", "link_state": state}
 
     def _microseconds(self, at: float) -> int:
         return round((at - self._received_at) * 1_000_000)
@@ -276,23 +280,11 @@ class Journal:
 
     def _count(self, ending: Ending, usage: chunks.Usage) -> None:
         counted = self._shared.counted
-        names = counted.names(self._route, self._identity.tenant, self._priority)
-        tally = counted.tally
-        tally.raise_each(
-            (
-                (names.calls[ending.outcome], 1),
-                (names.attempts, ending.attempts),
-                (names.input, usage.input - usage.cached),
-                (names.output, usage.output - usage.reasoning),
-            )
-        )
-        if usage.cached:
-            tally.raise_(names.cached, usage.cached)
-        if usage.reasoning:
-            tally.raise_(names.reasoning, usage.reasoning)
+        names = counted.names(self._route.name, self._identity.tenant, self._priority)
+        counted.ended(names, ending.outcome, ending.attempts, usage)
         if ending.first_token_at is None or not self._ask.stream:
             return
-        tally.put(names.ttft, ending.first_token_at - self._received_at)
+        counted.tally.put(names.ttft, ending.first_token_at - self._received_at)
         if usage.output > 1 and not self.in_windows:
             spent = ending.last_token_at - ending.first_token_at
-            tally.put(names.tpot, spent / (usage.output - 1))
+            counted.tally.put(names.tpot, spent / (usage.output - 1))

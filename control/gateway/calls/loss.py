@@ -31,6 +31,7 @@ class Loss:
         self._pick = pick
         self._times = 0
         self._context: int | None = None  # of the engine, in tokens
+        self.choice: Chosen | None = None  # of the engine that goes on, where there was one
 
     def next(
         self, lost: Attempt, outcome: Outcome, refusal: Refusal, max_tokens: int | None
@@ -46,7 +47,7 @@ class Loss:
         if rest is None:
             return None
         if context and self._context is None:
-            self._context = context  # no number was named: now it is known what the most is
+            self._context, self.choice = context, None  # nobody had named one; now it is known
             return self._begin(rest, lost.live, lost)
         planned = outcome is Outcome.DRAINED  # no failure, which retries could make worse
         while live := self._another():
@@ -62,6 +63,7 @@ class Loss:
         choice = self._shared.replicas.choose(self._route, self._pick)
         if not isinstance(choice, Chosen):
             return None
+        self.choice = choice
         self._pick.tried |= {choice.replica.id}
         return choice.replica
 

@@ -27,6 +27,7 @@ class Held(NamedTuple):
     piece: Piece
     text: str
     ends: frozenset[int]  # choices
+    tokens: int = 1  # that it says, if it says anything
 
 
 class ModeratedCall(Call):
@@ -39,6 +40,7 @@ class ModeratedCall(Call):
         self._question: Question | None = None
         self._windows: list[Held] = []
         self._asked_about = 0  # of those
+        self._tokens_seen = 0  # that the engine's stream said so far
         self._before = ""  # the text of the last window that passed
         self._shown_ends: frozenset[int] = frozenset()
         self._end: tuple[Outcome, Refusal] | None = None  # of the engine's stream
@@ -70,9 +72,9 @@ class ModeratedCall(Call):
         self._drop()  # nothing was shown of what came before
         super().dispatch(choice)
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, why: str, outcome: Outcome) -> None:
         self._drop()  # a verdict on what was held would show it
-        super().begin_anew()
+        super().begin_anew(why, outcome)
 
     def on_token(self, data: bytes, now: float) -> None:
         self.on_pieces([Piece(data, content=True)])
@@ -83,7 +85,7 @@ class ModeratedCall(Call):
     def on_pieces(self, pieces: list[Piece]) -> None:
         if not self._rules.after:
             return super().on_pieces(pieces)
-        self._windows += [self._held_of(piece) for piece in pieces]
+        self._windows += self._counted([self._held_of(piece) for piece in pieces])
         held_bytes = sum(len(held.piece.data) for held in self._windows)
         if held_bytes >= self._shared.limits.buffer_bytes and not self._paused:
             self._paused = True
@@ -127,6 +129,16 @@ class ModeratedCall(Call):
                 ends |= {choice.index} if choice.finish_reason is not None else set()
         return Held(piece, text, frozenset(ends))
 
+    def _counted(self, came: list[Held]) -> list[Held]:
+        """A chunk may hold several tokens: those beyond one each are the last one's."""
+        usage = self._attempt.reader.usage()
+        told = usage.output if usage else 0
+        more = told - self._tokens_seen - sum(bool(held.text) for held in came)
+        self._tokens_seen = max(told, self._tokens_seen)
+        if came and came[-1].text and more > 0:
+            came[-1] = came[-1]._replace(tokens=1 + more)
+        return came
+
     def _advance(self) -> None:
         """Ask about what is held, once it is a window or all that comes."""
         if self._question is not None or self.ended or self._outcome:
@@ -146,8 +158,8 @@ class ModeratedCall(Call):
         """How many pieces may be judged now; 0 is none yet."""
         said = 0
         for number, held in enumerate(self._windows, 1):
-            said += bool(held.text)
-            if said == moderation.WINDOW_TOKENS:
+            said += held.tokens if held.text else 0
+            if said >= moderation.WINDOW_TOKENS:
                 return number
         return len(self._windows) if self._end else 0
 
@@ -225,6 +237,7 @@ class ModeratedCall(Call):
         if question:
             question.drop()
         self._windows, self._end, self._before = [], None, ""
+        self._tokens_seen = 0
 
 
 def _unavailable() -> Refusal:

@@ -14,18 +14,20 @@ _PATHS = {
 
 
 def request_of(plan: Plan, live: Live, call_id: str, traceparent: bytes) -> bytes:
-    head = live.heads.get(plan.endpoint) or _head_of(live, plan.endpoint)
+    return request_with(head_of(live, plan.endpoint), call_id.encode(), traceparent, plan.body)
+
+
+def request_with(head: bytes, call_id: bytes, traceparent: bytes, body: bytes) -> bytes:
     return b"%bx-request-id: %b\r\ntraceparent: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-        head,
-        call_id.encode(),
-        traceparent,
-        len(plan.body),
-        plan.body,
+        *(head, call_id, traceparent),
+        *(len(body), body),
     )
 
 
-def _head_of(live: Live, endpoint: str) -> bytes:
+def head_of(live: Live, endpoint: str) -> bytes:
     """What all requests to this replica have in common; kept until it changes."""
+    if head := live.heads.get(endpoint):
+        return head
     info, key = live.info, live.key
     head = live.heads[endpoint] = b"".join(
         [

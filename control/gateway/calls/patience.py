@@ -6,12 +6,15 @@ from typing import Protocol, TypeVar
 
 from control.gateway import errors
 from control.gateway.admission.answers import slow_down
+from control.gateway.calls import coming
+from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.journal import Journal
+from control.gateway.calls.outliving import Lost, Outlives, is_gone
 from control.gateway.errors import Refusal
 from control.gateway.http1.request import Request
 from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady
 from control.gateway.shared import Shared
-from control.gateway.waiting import answers, progress, rules, starts
+from control.gateway.waiting import answers, progress, rules
 from control.gateway.waiting.progress import Place
 from control.gateway.waiting.rules import Queued, Want
 from control.gateway.waiting.starts import InVain
@@ -36,7 +39,7 @@ class WaitingCall(Protocol):
     def say(self, comment: bytes) -> None:
         """In its stream, which begins with it at the latest."""
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, why: str, outcome: Outcome) -> None:
         """Leave the engine, as if the call had not been there."""
 
     def refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None: ...
@@ -64,6 +67,7 @@ class Patience:
         self._streams = streams
         self._request = request
         self._since: float | None = None  # when it began to wait
+        self._lost: Lost | None = None  # the engine that it was at
 
     def arrive(self) -> None:
         """Go at once, or get a place in the queue, or learn why there is none."""
@@ -88,6 +92,28 @@ class Patience:
 
     def is_past_deadline(self) -> bool:
         return self._shared.clock.now() >= self.want.ends_by
+
+    def allows_another(self, tries: int) -> bool:
+        """After so many."""
+        return tries < self._shared.limits.tries + self.yields and not self.is_past_deadline()
+
+    def outlives(self, attempt: Attempt, refusal: Refusal) -> bool:
+        """It waits for another engine, as if it came now: the first of its tenant's."""
+        shared, now = self._shared, self._shared.clock.now()
+        if not is_gone(attempt):
+            return False
+        serves, waiting_seconds = shared.replicas.can_serve(self._route), self.want.waiting_seconds
+        seconds = waiting_seconds if serves else self._cold_seconds()
+        # What is launched anew is idle: only where others serve is this one call more for them.
+        if not seconds or serves and not shared.replicas.retries.spend():
+            return False
+        if not shared.waiting.makes_room(self.want):
+            return False
+        self._since, self._lost = now, Lost(attempt, refusal, now + waiting_seconds)
+        self._journal.decided(Outlives(attempt.live.id, attempt.cause, seconds))
+        self._caller.begin_anew(refusal.code or "internal_error", Outcome.UPSTREAM_ERROR)
+        shared.waiting.requeue(self, seconds)
+        return True
 
     # --- what the queue asks ---
 
@@ -131,10 +157,21 @@ class Patience:
     def _give_up(self) -> None:
         if self.is_past_deadline():
             self._caller.refuse(answers.deadline_passed(), Outcome.DEADLINE)
+        elif self._waits_on():
+            return
         elif self._is_ready():
             self._refuse_busy()
         else:
             self._caller.refuse(self._loading())
+
+    def _waits_on(self) -> bool:
+        """It came for a slot, and who had it is gone: now it waits for a start, as others do."""
+        seconds, now = self._start_seconds(), self._shared.clock.now()
+        until = self._since + seconds if seconds else now
+        if until <= now or self._is_ready() and self._unanswered():
+            return False
+        self._shared.waiting.stay(self, until)
+        return True
 
     def _refuse_busy(self) -> None:
         replicas, route = self._shared.replicas, self._route
@@ -147,17 +184,17 @@ class Patience:
         vain = None if self._is_ready() else self._in_vain(until - self._shared.clock.now())
         if vain:
             self._journal.decided(vain)
-            self._caller.refuse(self._hindered(vain))
+            self._caller.refuse(coming.hindered(self._shared, self._route, vain))
 
     def _tell(self, place: Place) -> None:
-        ready = self._is_ready()
+        ready = self._shared.replicas.can_serve(self._route)
         pace = self._shared.replicas.pace(self._route) if ready else None
         took = self._route.start_seconds
         self._caller.say(progress.comment(place, pace, is_loading=not ready, start_seconds=took))
 
     def _yield(self) -> None:
         self.yields += 1
-        self._caller.begin_anew()
+        self._caller.begin_anew("requeued", Outcome.DRAINED)
         self._since = self._shared.clock.now()
         self._shared.waiting.requeue(self)
 
@@ -173,6 +210,10 @@ class Patience:
             return False
         if isinstance(choice, NoneReady):
             return self._without_replica(choice)
+        if self._lost and (condemned := self._lost.condemned(self._shared.deaths)):
+            self._shared.waiting.leave(self)
+            self._caller.refuse(condemned)
+            return True
         self._shared.waiting.dispatched(self)
         self._journal.marks.turn_at = now
         if self._since is not None:
@@ -182,12 +223,12 @@ class Patience:
 
     def _wait(self) -> None:
         shared = self._shared
-        cold = None if self._is_ready() else self._cold_seconds()
+        cold = self._start_seconds()
         if cold == 0:
             return self._caller.refuse(self._loading())
         if cold and (vain := self._in_vain(min(cold, self.want.ends_by - shared.clock.now()))):
             self._journal.decided(vain)
-            return self._caller.refuse(self._hindered(vain))
+            return self._caller.refuse(coming.hindered(self._shared, self._route, vain))
         pace = shared.replicas.pace(self._route) if cold is None else None
         if pace and (refused := self._crowded_out(pace)):
             return self._caller.refuse(refused)
@@ -216,44 +257,43 @@ class Patience:
     def _without_replica(self, choice: NoneReady) -> bool:
         """False if it is worth to wait for one to be ready."""
         if self._is_ready():
-            text = f"No replica of '{self._route.name}' answers at the moment."
-            refusal = errors.Overloaded(text, wait_seconds=self._shared.limits.eject_seconds)
+            refusal = self._unanswered()
         elif self._cold_seconds():
             return False
         else:
             refusal = self._loading()
+        if refusal is None:
+            return False
         self._shared.waiting.leave(self)
         self._journal.decided(choice)
         self._caller.refuse(refusal)
         return True
 
+    def _unanswered(self) -> Refusal | None:
+        """Its replicas are gone, and the snapshot does not know it yet."""
+        name, now = self._route.name, self._shared.clock.now()
+        retry_seconds = self._shared.limits.eject_seconds
+        if self._lost:
+            return self._lost.ends_wait(name, now, retry_seconds)
+        lost_at = self._shared.replicas.lost_at(self._route)
+        if lost_at and now < lost_at + self.want.waiting_seconds and self._cold_seconds():
+            return None  # it is about to hear of its end
+        return answers.unanswered(name, retry_seconds)
+
     def _is_ready(self) -> bool:
         return self._shared.replicas.any_ready(self._route)
 
     def _cold_seconds(self) -> float:
-        limits = self._shared.limits
-        if not self.want.pool:
-            return 0.0  # no deployment is behind the route: nothing will come
-        return rules.cold_seconds(
-            self._route.cold_start_seconds,
-            limits.cold_start_seconds,
-            whole_seconds_max=None if self._streams else limits.cold_start_whole_seconds,
-        )
+        return coming.seconds(self._shared, self._route, self.want, streams=self._streams)
+
+    def _start_seconds(self) -> float | None:
+        """How long it waits for a start. None: for a slot, or for what a probe will tell."""
+        if self._shared.replicas.can_serve(self._route):
+            return None
+        return self._cold_seconds() or (None if self._is_ready() else 0.0)
 
     def _in_vain(self, limit_seconds: float) -> InVain | None:
-        wanted, fallback = self.want.pool, self._route.fallback
-        wanted = wanted | {fallback} if fallback else wanted
-        return self._shared.starts.in_vain(wanted, limit_seconds)
-
-    def _hindered(self, vain: InVain) -> Refusal:
-        retry_seconds = self._shared.limits.hindered_retry_seconds
-        return starts.refusal_of(vain, self._route.name, retry_seconds)
+        return coming.in_vain(self._shared, self._route, self.want, limit_seconds)
 
     def _loading(self) -> Refusal:
-        if vain := self._in_vain(0.0):  # it was worth to wait, but it came to nothing
-            return self._hindered(vain)
-        took = self._route.start_seconds
-        said = f" A start takes about {took:.0f} s." if took else ""
-        text = f"The model behind '{self._route.name}' is not ready yet.{said}"
-        wait_seconds = took or self._shared.limits.loading_retry_seconds
-        return errors.ModelLoading(f"{text} Please try again shortly.", wait_seconds=wait_seconds)
+        return coming.refusal(self._shared, self._route, self.want)

@@ -42,13 +42,17 @@ def plan_of(ask: Ask, route: RouteInfo, info: ReplicaInfo, max_tokens: int | Non
         stop=to_engine,
         max_tokens=max_tokens,
         token_ids=token_ids,
-        salted=ask.endpoint in _STOPPABLE and info.engine in _SALTED,
+        salted=is_salted(ask.endpoint, info.engine),
     )
     name = name_of(route.name, info.served_name, ask.tier) if ask.dialect is None else None
     if not ours:
         return Plan(ask.endpoint, body, None, token_ids, name)
     included = ask.fields.get("include_stop_str_in_output") is True
     return Plan(ask.endpoint, body, _words(ours, included), token_ids, name)
+
+
+def is_salted(endpoint: str, engine: str) -> bool:
+    return endpoint in _STOPPABLE and engine in _SALTED
 
 
 def reader_of(plan: Plan, ask: Ask, limits: Limits) -> Reader:

@@ -22,6 +22,10 @@ class Share:
         self._taken = True
         self._replicas.took(self._live, self._want)
 
+    def taken_before(self) -> None:
+        """Where it is counted already."""
+        self._taken = True
+
     def give_back(self) -> None:
         """Once. Nothing, of a try that failed before it took any."""
         if not self._taken:

@@ -1,5 +1,7 @@
 """A delivery that speaks another dialect: what is sent is translated on its way to a tenant."""
 
+from collections.abc import Callable
+
 from control.gateway.calls.delivery import Delivery
 from control.gateway.dialects.dialect import Dialect
 from control.gateway.errors import Headers, Refusal
@@ -23,6 +25,10 @@ class Translated(Delivery):
 
     def start(self, headers: Headers) -> None:
         super().start(headers + self._own_headers)
+
+    def open(self, headers: Callable[[], Headers], data: bytes, tokens: int, now: float) -> None:
+        self.begin(headers)
+        self.send(data, tokens, now)
 
     def send(self, data: bytes, tokens: int, now: float) -> None:
         """Comments pass as they are; an event that means nothing here is left out."""

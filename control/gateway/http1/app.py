@@ -24,6 +24,9 @@ class App(Protocol):
     def worded(self, request: Request, refusal: Refusal) -> tuple[int, bytes, Headers]:
         """Status, body and headers of a refusal, as the API that was called has them."""
 
+    def turn_away(self, request: Request, refusal: Refusal) -> None:
+        """The connection refuses it, for a reason of its own or of `judge_head`."""
+
     def new_id(self) -> str: ...
 
     def now(self) -> float: ...

@@ -144,6 +144,10 @@ class Upstream(asyncio.Protocol):
         self._known = known(data, head) if usual else None
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._lost(exc)
+        self._parser = None  # both know each other: a cycle would be left to the collector
+
+    def _lost(self, exc: Exception | None) -> None:
         self.closed = True
         if self.exchange and self._head_seen and self._until_eof and exc is None:
             exchange, self.exchange = self.exchange, None

@@ -9,13 +9,14 @@ _HEAD_BYTES_MAX = 4096  # kept for as long as the connection is
 class Head:
     """Method, path and headers. Names are lower case; the same name twice is joined by a comma."""
 
-    __slots__ = ("cleared", "headers", "kept", "method", "path", "target")
+    __slots__ = ("cleared", "headers", "is_plain", "kept", "method", "path", "target")
 
     def __init__(self) -> None:
         self.method = ""
         self.target = b""
         self.path = ""  # without the query
         self.headers: dict[bytes, bytes] = {}
+        self.is_plain = False  # the app found nothing in the headers that it must heed each time
         self.kept: str | None = None  # what the app has made of it, to have it next time
         self.cleared: tuple | None = None  # whom the app let in by it, and by what it knew
 

@@ -5,8 +5,10 @@ import select
 import socket
 
 from control.gateway.http1.app import App
+from control.gateway.http1.connections import Connections
 from control.gateway.http1.server import Connection
 from control.gateway.limits import Limits
+from control.gateway.slices import in_slices
 
 _SWEPT_AT_ONCE = 200
 _TURNS_MAX = 1000  # of the loop, for those that wait to be accepted
@@ -16,7 +18,7 @@ class Listener:
     """The listening socket and its connections."""
 
     def __init__(self, app: App, limits: Limits) -> None:
-        self.connections: set[Connection] = set()
+        self.connections = Connections(limits)
         self._app = app
         self._limits = limits
         self._listening: asyncio.Server | None = None
@@ -32,14 +34,8 @@ class Listener:
         return at.getsockname()[1]
 
     def sweep(self, now: float) -> None:
-        self._sweep(tuple(self.connections), now)
-
-    def _sweep(self, connections: tuple[Connection, ...], now: float) -> None:
-        """Some in each turn of the loop: thousands that are idle hold up no chunk of a stream."""
-        for connection in connections[:_SWEPT_AT_ONCE]:
-            connection.sweep(now)
-        if rest := connections[_SWEPT_AT_ONCE:]:
-            asyncio.get_running_loop().call_soon(self._sweep, rest, now)
+        connections = tuple(self.connections)
+        in_slices(lambda connection: connection.sweep(now), connections, _SWEPT_AT_ONCE)
 
     async def accept_waiting(self) -> None:
         """Those that the kernel has answered already would be reset when the socket is closed."""

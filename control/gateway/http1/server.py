@@ -5,41 +5,37 @@ import asyncio
 import httptools
 
 from control.gateway import errors
-from control.gateway.errors import Headers, Refusal
-from control.gateway.http1 import answers
-from control.gateway.http1.answers import too_large
+from control.gateway.errors import Refusal
+from control.gateway.http1 import answers, framing
+from control.gateway.http1.answering import Answering
 from control.gateway.http1.app import App, Call
-from control.gateway.http1.framing import judge_framing, unframed
+from control.gateway.http1.connections import Connections
 from control.gateway.http1.heads import Head, Known, known
 from control.gateway.http1.request import Request, path_of
+from control.gateway.http1.turn import Outgoing
 from control.gateway.http1.upgrade import rest_of
 from control.gateway.limits import Limits
 
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _HEADS_LEARNT = 4  # of a connection: one whose heads all differ is not asked again
 
 
-class Connection(asyncio.Protocol):
+class Connection(Answering, asyncio.Protocol):
     """States: `idle`, then `head` and `body` while reading, `busy` while answering, `closing`."""
 
-    def __init__(self, app: App, limits: Limits, connections: "set[Connection]") -> None:
+    def __init__(self, app: App, limits: Limits, connections: Connections) -> None:
         self.app = app
         self.limits = limits
         self.call: Call | None = None
         self.state = "idle"
-        self.paused = False
-        self.keep_alive = True
+        self.paused, self.keep_alive = False, True
         self.last_progress_at = 0.0  # bytes went out, or had nowhere to wait
         self._connections = connections
         self._since = app.now()
-        self._unsent = 0
-        self._chunked = False
-        self._promised = False  # by the head of a stream, that the connection is kept
+        self._unsent = self._received_bytes = self._learnt = 0
         self._pipelined = False
         self._plain = False  # whether a request like the last may be known by its head
-        self._received_bytes = 0
+        self._bodies, self._room_bytes = connections.bodies, connections.bodies.small_bytes
         self._known: Known | None = None
-        self._learnt = 0
 
     # --- what the transport says ---
 
@@ -47,14 +43,15 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self._address = str((transport.get_extra_info("peername") or ("",))[0])
         self._parser = httptools.HttpRequestParser(self)
+        self._out = Outgoing(transport, self._connections.turn)
         self._connections.add(self)
         if len(self._connections) > self.limits.connections:
-            refusal = errors.Overloaded("Too many connections are open.", wait_seconds=5)
-            self._refuse_and_close(refusal)
+            self._refuse_and_close(errors.Overloaded("Too many connections.", wait_seconds=5))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._connections.discard(self)
-        self.state = "closing"
+        self._connections.leave(self)
+        self._out.forget()
+        self.state, self._parser = "closing", None  # both know each other: a cycle would stay
         call, self.call = self.call, None
         if call:
             call.on_client_gone()
@@ -86,7 +83,7 @@ class Connection(asyncio.Protocol):
         self._received_bytes += len(data)
         self._read(data)
         if self.state == "head" and self._received_bytes > self.limits.header_bytes:
-            self._refuse_and_close(too_large("head", self.limits.header_bytes))
+            self._refuse_and_close(answers.too_large("head", self.limits.header_bytes))
         if began and self._plain and self._learnt < _HEADS_LEARNT:
             self._learnt += 1
             self._known = known(data, self._head)
@@ -151,17 +148,15 @@ class Connection(asyncio.Protocol):
         version, headers = parser.get_http_version(), head.headers
         self._chunked_allowed = version != "1.0"
         if version != "1.1" or b"transfer-encoding" in headers or b"host" not in headers:
-            judge_framing(version, headers)
+            framing.judge_framing(version, headers)
         if self._received_bytes > self.limits.header_bytes:
-            size = len(head.target) + sum([len(k) + len(v) + 4 for k, v in headers.items()])
-            if size > self.limits.header_bytes:
-                raise too_large("head", self.limits.header_bytes)
-        if int(headers.get(b"content-length", 0)) > self.limits.body_bytes:
-            raise too_large("body", self.limits.body_bytes)
+            framing.judge_size(head, self.limits.header_bytes)
         self.app.judge_head(request)
+        if (length := int(headers.get(b"content-length", 0))) > self._room_bytes:
+            self._room_bytes = self._bodies.hold(self, length)
         self.state, self._since = "body", self.app.now()
         if headers.get(b"expect", b"").lower() == b"100-continue":
-            self.transport.write(_CONTINUE)
+            self.transport.write(answers.CONTINUE)
         elif head.method == "POST" and b"content-length" in headers and self._chunked_allowed:
             self._plain = self.keep_alive
 
@@ -169,8 +164,8 @@ class Connection(asyncio.Protocol):
         if self._pipelined:
             return
         self._body_bytes += len(body)
-        if self._body_bytes > self.limits.body_bytes:
-            raise too_large("body", self.limits.body_bytes)
+        if self._body_bytes > self._room_bytes:
+            self._room_bytes = self._bodies.grow(self, self._body_bytes)
         self._body.append(body)
 
     def on_message_complete(self) -> None:
@@ -178,47 +173,12 @@ class Connection(asyncio.Protocol):
             self.on_body_complete()
 
     def on_body_complete(self) -> None:
-        body = self._body
+        body, self._body = self._body, []
         self.request.body = body[0] if len(body) == 1 else b"".join(body)
-        self._body = []
         self.state = "busy"
         self.app.serve(self.request, self)
 
-    # --- answering ---
-
-    def respond(self, status: int, body: bytes, headers: Headers = ()) -> None:
-        """A whole answer."""
-        head = answers.whole(status, self._own_headers(), headers, len(body))
-        self.transport.write(head if self.request.method == "HEAD" else head + body)
-        self._answered()
-
-    def refuse(self, refusal: Refusal, headers: Headers = ()) -> None:
-        status, body, own = self.app.worded(self.request, refusal)
-        self.respond(status, body, own + headers)
-
-    def start_stream(self, status: int, headers: Headers) -> None:
-        self._chunked = self._chunked_allowed
-        self.keep_alive &= self._chunked
-        self._promised = self.keep_alive
-        own = self._own_headers()
-        self.transport.write(answers.streamed(status, own, headers, chunked=self._chunked))
-
-    def write(self, data: bytes) -> None:
-        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
-
-    def write_chunks(self, raw: bytes) -> None:  # in chunks already
-        self.transport.write(raw if self._chunked else unframed(raw))
-
-    def end_stream(self) -> None:
-        if self._chunked:
-            self.transport.write(b"0\r\n\r\n")
-        self._answered(kept=self._promised)
-
-    def cut(self) -> None:
-        """End without the last chunk: the client sees a broken connection."""
-        self.call = None
-        self.state = "closing"
-        self.transport.abort()
+    # --- from without ---
 
     @property
     def may_ask(self) -> bool:
@@ -238,9 +198,8 @@ class Connection(asyncio.Protocol):
             self._close()
         elif self.state == "head" and waited > limits.header_seconds:
             self._refuse_and_close(errors.RequestTimeout("The headers did not arrive in time."))
-        elif self.state == "body" and waited > limits.body_grace_seconds:
-            if self._body_bytes < waited * limits.body_bytes_per_second:
-                self._refuse_and_close(errors.RequestTimeout("The body arrives too slowly."))
+        elif self.state == "body" and framing.is_slow(self._body_bytes, waited, limits):
+            self._refuse_and_close(errors.RequestTimeout("The body arrives too slowly."))
         elif self.state == "closing" and waited > self._linger_seconds():
             self.transport.abort()
         if self.paused:
@@ -265,21 +224,18 @@ class Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._chunked_allowed = True
 
-    def _own_headers(self) -> bytes:
-        took_seconds = self.app.now() - self.request.received_at
-        return answers.own_headers(self.request.id, took_seconds, self.keep_alive)
-
-    def _answered(self, *, kept: bool = False) -> None:
+    def _answered(self, now: float, *, kept: bool = False) -> None:
         self.call = None
+        if self._room_bytes > self._bodies.small_bytes:
+            self._room_bytes = self._bodies.release(self)
         if self._pipelined and self.keep_alive:
             self._begin(Head())
-            refusal = "HTTP pipelining is not supported: wait for an answer, then send again."
             self._pipelined = False
-            return self._refuse_and_close(errors.BadRequest(refusal))
-        if not self.keep_alive and not kept:
-            return self._close()
-        self.state, self._since = "idle", self.app.now()
-        return None
+            self._refuse_and_close(errors.BadRequest(framing.ONE_AT_A_TIME))
+        elif self.keep_alive or kept:
+            self.state, self._since = "idle", now
+        else:
+            self._close()
 
     def _refuse_and_close(self, refusal: Refusal) -> None:
         """The rest of the request is unread: answer, then read on for a moment and close."""
@@ -288,6 +244,7 @@ class Connection(asyncio.Protocol):
         if self.state == "idle":
             self._begin(Head())
         self.keep_alive = False
+        self.app.turn_away(self.request, refusal)
         self.refuse(refusal)
 
     def _close(self) -> None:

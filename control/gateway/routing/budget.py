@@ -16,6 +16,8 @@ class RetryBudget:
         self._spare_most = burst if processes > 1 else 0.0
 
     def earn(self) -> None:
+        if self._retries >= self._most and self.spare >= self._spare_most:
+            return  # nearly always
         retries = self._retries + self._ratio
         if retries > self._most:
             self.spare = min(self.spare + retries - self._most, self._spare_most)

@@ -5,10 +5,17 @@ from control.gateway.routing.health import Cause
 
 Failure = tuple[errors.Refusal, Cause]
 
+UNSERVED = b'{"detail":"Not Found"}'  # an engine's word for a path that its model does not have
+NOT_OURS = frozenset({401, 403, 404})  # another engine answers at this address
 STRANGER: Failure = (
     errors.UpstreamFailed("The engine is not the one asked for."),
     Cause.IMPOSTOR,
 )
+
+
+def unserved(endpoint: str) -> errors.Refusal:
+    """Engines know only the endpoints of their model's kind."""
+    return errors.InvalidValue(f"This model does not serve '{endpoint}'.", param="model")
 
 
 def cause_of(refusal: errors.Refusal | None) -> Cause:

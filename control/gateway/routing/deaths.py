@@ -57,7 +57,7 @@ class Deaths:
         self._clock = clock
         self._wall = clock.wall
         self._host = host
-        self._strikes = Strikes(
+        self.strikes = Strikes(
             limits.deadly_prompts,
             seconds=limits.deadly_prompt_seconds,
             together_seconds=limits.host_death_seconds,
@@ -69,13 +69,15 @@ class Deaths:
     @property
     def condemned(self) -> frozenset[str]:
         """Fingerprints; empty nearly always, and then nothing is computed of any call."""
-        return self._strikes.condemned
+        return self.strikes.condemned
 
     def judge(self, ask: Ask) -> None:
-        if fingerprint(ask) in self._strikes.condemned:
+        prompt = fingerprint(ask)
+        if prompt in self.strikes.condemned:
             raise errors.PromptRefused(
                 "Two engines failed while they worked on exactly this request. It is not accepted"
-                " for an hour; please change it, or ask the operator."
+                " for an hour; please change it, or ask the operator.",
+                why=self.strikes.verdict(prompt),
             )
 
     def spares(self, ask: Ask, lost: Tried) -> bool:
@@ -86,10 +88,10 @@ class Deaths:
             said_so = live is not lost.live and live.health.out is Cause.DIED
             if said_so and any(ask is suspect for suspect, _ in tries):
                 return False  # the first of two deaths, though no probe has told yet
-        if not self._strikes:
+        if not self.strikes:
             return True
         death = self._death(lost.live, lost.sent_at, self._wall())
-        return not self._strikes.counts_elsewhere(fingerprint(ask), death)
+        return not self.strikes.counts_elsewhere(fingerprint(ask), death)
 
     # --- what the rotation tells ---
 
@@ -130,7 +132,7 @@ class Deaths:
             return
         self._polled_at = now
         wall = self._wall()
-        self._strikes.forget(wall)
+        self.strikes.forget(wall)
         if self._valkey.connected:
             most = self._limits.deadly_prompts
             command = ("ZRANGE", _KEY, wall, "+inf", "BYSCORE", "LIMIT", 0, most)
@@ -162,7 +164,7 @@ class Deaths:
             self._tally.add("deadly_prompts_total")
             log.error("the prompt %s was in flight at two deaths: it is refused now", prompt)
 
-        if self._strikes.add(prompt, death):
+        if self.strikes.add(prompt, death):
             self._once(f"prompt:{prompt}", tell)
 
     def _once(self, what: str, tell: Callable[[], None]) -> None:

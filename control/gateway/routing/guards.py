@@ -1,11 +1,11 @@
 """Deployments that ran out of memory a while ago: less of their cache, and no call too large."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from control.gateway import errors
+from control.routes.cache_use import GUARDED_SHARE
 from control.routes.snapshot import DeploymentInfo, RouteInfo, TargetInfo
-
-TOKENS_SHARE = 0.8  # of what its cache may hold otherwise
 
 
 class Guard:
@@ -15,6 +15,15 @@ class Guard:
 
     def __init__(self, since: float, until: float, tokens_max: int) -> None:
         self.since, self.until, self.tokens_max = since, until, tokens_max
+
+
+class Guarded(NamedTuple):
+    """A call of so many tokens, where no deployment takes more than so many for a while."""
+
+    tokens: int
+    tokens_max: int
+    wait_seconds: float
+    deployments: tuple[str, ...]
 
 
 class Guards:
@@ -44,7 +53,7 @@ class Guards:
         return ended
 
     def share(self, deployment: str) -> float:
-        return TOKENS_SHARE if deployment in self.deployments else 1.0
+        return GUARDED_SHARE if deployment in self.deployments else 1.0
 
     def open(self, targets: tuple[TargetInfo, ...], tokens: int) -> tuple[TargetInfo, ...]:
         """Without those that such a call is too large for now."""
@@ -58,10 +67,12 @@ class Guards:
             return
         guards = [self.deployments[name] for name in names]
         most, until = max(it.tokens_max for it in guards), min(it.until for it in guards)
+        wait_seconds = max(until - wall, 1.0)
         raise errors.Overloaded(
             f"The model behind '{route.name}' ran out of memory a moment ago: for now it takes "
             f"calls of {most} tokens at most, prompt and answer together. Ask for fewer, or retry.",
-            wait_seconds=max(until - wall, 1.0),
+            wait_seconds=wait_seconds,
+            why=Guarded(tokens, most, wait_seconds, tuple(names)),
         )
 
     def served(self, deployment: str, tokens: int) -> None:

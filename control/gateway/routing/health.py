@@ -22,6 +22,7 @@ class Cause(StrEnum):
 AT_ONCE = frozenset({Cause.UNREACHABLE, Cause.IMPOSTOR, Cause.BROKE, Cause.DIED, Cause.STALLED})
 # Of a process that may have died or may not: asked at once, and calls wait for what it says.
 DEATHS = frozenset({Cause.BROKE, Cause.DIED})
+GONE = frozenset({Cause.UNREACHABLE, Cause.BROKE, Cause.DIED})  # most likely for good
 _BACK_OFF_MAX = 8
 
 
@@ -32,6 +33,7 @@ class Health:
     def __init__(self, limits: Limits) -> None:
         self.out: Cause | None = None
         self.proved: int | None = None
+        self.left_at = 0.0  # it left, if it is out
         self.probe_at = 0.0
         self.failures = 0  # in all, of calls
         self._limits = limits
@@ -102,7 +104,7 @@ class Health:
 
     def _leave(self, cause: Cause, now: float) -> None:
         self._outs_in_a_row += 1
-        self.out = cause
+        self.out, self.left_at = cause, now
         self.proved = None
         first = self._outs_in_a_row == 1
         self.probe_at = now if cause in DEATHS and first else now + self._pause()

@@ -89,6 +89,11 @@ class Live(Candidate):
         return Oldest(now - first.sent_at, first.ask.input_estimate)
 
     @property
+    def is_ours(self) -> bool:
+        """It is launched anew when it ends; whether another's comes back, nobody knows."""
+        return self.info.engine != identity.EXTERNAL
+
+    @property
     def failures(self) -> int:
         return self.health.failures
 

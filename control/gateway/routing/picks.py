@@ -9,6 +9,7 @@ from control.gateway.wire import Ask
 from control.routes.snapshot import RouteInfo
 from control.states import Priority, RoutingPolicy
 
+KEYED = frozenset({RoutingPolicy.PREFIX, RoutingPolicy.STICKY})  # by what a call comes back for
 _CONVERSATION = b"x-weir-conversation"
 
 
@@ -16,7 +17,7 @@ def pick_of(request: Request, route: RouteInfo, ask: Ask, want: Want, limits: Li
     return Pick(
         tie=int(request.id[-16:], 16),
         policy=route.policy,
-        key=_key(request, route, ask, limits) if route.policy in _KEYED else None,
+        key=_key(request, route, ask, limits) if route.policy in KEYED else None,
         batch=want.priority is Priority.BATCH,
         kv_tokens=want.kv_tokens,
     )
@@ -33,9 +34,6 @@ def route_for(request: Request, route: RouteInfo, ask: Ask, at: float) -> RouteI
         headers=request.headers,
     )
     return targets.narrowed(route, asked)
-
-
-_KEYED = frozenset({RoutingPolicy.PREFIX, RoutingPolicy.STICKY})
 
 
 def _key(request: Request, route: RouteInfo, ask: Ask, limits: Limits) -> int | None:

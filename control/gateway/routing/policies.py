@@ -11,6 +11,7 @@ PREFIX_LOAD_FLOOR = 0.125
 STICKY_LOAD_FLOOR = 0.75
 
 Decided = tuple[Candidate, str]  # with the reason, in words
+ALONE = "the only one with room"
 _MASK = (1 << 64) - 1
 
 
@@ -19,7 +20,7 @@ def choose(
 ) -> Decided:
     """`free` are those of `replicas` that have room, at least one."""
     if len(free) == 1:
-        return free[0], "the only one with room"
+        return free[0], ALONE
     policy = _POLICIES[pick.policy]
     if pick.key is None and policy in (_prefix, _sticky):
         policy = _load_aware  # the call names nothing to come back to

@@ -10,11 +10,11 @@ from control.gateway.routing import rules
 from control.gateway.routing.budget import RetryBudget
 from control.gateway.routing.candidates import Pick
 from control.gateway.routing.guards import Guards
-from control.gateway.routing.health import Cause
+from control.gateway.routing.health import GONE, Cause
 from control.gateway.routing.live import Live
 from control.gateway.routing.room import kept_slots
 from control.gateway.routing.rotation import Rotation
-from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady, Option
+from control.gateway.routing.rules import Candidates, Choice, Chosen, Full, NoneReady, Option
 from control.gateway.waiting.pace import Mean, Pace
 from control.gateway.waiting.rules import Want
 from control.routes.snapshot import DeploymentInfo, ReplicaInfo, Replicas, RouteInfo
@@ -102,8 +102,12 @@ class LiveReplicas:
                 return Full()
         if self.guards.deployments:
             targets = self.guards.open(targets, pick.kv_tokens)
-        options = [Option(t.deployment, t.weight, ready.get(t.deployment, ())) for t in targets]
-        choice = rules.choose(options, pick, now)
+        if len(targets) == 1 and targets[0].weight > 0:
+            name = targets[0].deployment
+            choice = rules.choose_of_one(name, ready.get(name, ()), pick, now)
+        else:
+            options = [Option(t.deployment, t.weight, ready.get(t.deployment, ())) for t in targets]
+            choice = rules.choose(options, pick, now)
         if route.fallback is None or isinstance(choice, Chosen):
             return choice
         if isinstance(choice, NoneReady) or pick.tried:
@@ -122,6 +126,11 @@ class LiveReplicas:
         pick.calm = False
         return choice if isinstance(choice, Chosen) and self.retries.spend() else None
 
+    def candidates(self, route: RouteInfo) -> Candidates:
+        names = [target.deployment for target in route.targets if target.weight > 0]
+        ready = [live for name in (*names, route.fallback) for live in self._ready.get(name, ())]
+        return Candidates(tuple([live.figures() for live in ready]))
+
     def any_ready(self, route: RouteInfo) -> bool:
         names = [target.deployment for target in route.targets]
         return any(self._ready.get(name) for name in (*names, route.fallback))
@@ -131,6 +140,13 @@ class LiveReplicas:
         names = [target.deployment for target in route.targets if target.weight > 0]
         ready = (live for name in (*names, route.fallback) for live in self._ready.get(name, ()))
         return any(not live.health.out for live in ready)
+
+    def lost_at(self, route: RouteInfo) -> float | None:
+        """When an engine of ours was lost last that the snapshot has as ready: it will hear."""
+        names = [target.deployment for target in route.targets if target.weight > 0]
+        ready = [live for name in (*names, route.fallback) for live in self._ready.get(name, ())]
+        gone = [live for live in ready if live.health.out in GONE and live.is_ours]
+        return max([live.health.left_at for live in gone], default=None)
 
     def is_ready(self, deployment: str) -> bool:
         return deployment in self._ready
@@ -161,11 +177,13 @@ class LiveReplicas:
         return min(slots, max(live.in_flight, 1)) if live.room.is_tight else slots
 
     def took(self, live: Live, want: Want) -> None:
-        is_batch = want.priority is Priority.BATCH
         live.in_flight += 1
-        live.batch_in_flight += is_batch
-        live.urgent_came |= want.priority is Priority.INTERACTIVE
-        live.room.take(want.kv_tokens, is_batch=is_batch)
+        live.room.held += want.kv_tokens
+        if want.priority is Priority.BATCH:
+            live.batch_in_flight += 1
+            live.room.batch_held += want.kv_tokens
+        elif want.priority is Priority.INTERACTIVE:
+            live.urgent_came = True
         if self._buckets.deployments:
             self._buckets.charge(live.info.deployment, 1, want.kv_tokens)
 
@@ -176,10 +194,11 @@ class LiveReplicas:
             self._buckets.charge(live.info.deployment, 0, more_tokens)
 
     def gave_back(self, live: Live, want: Want, kv_tokens: int) -> None:
-        is_batch = want.priority is Priority.BATCH
         live.in_flight -= 1
-        live.batch_in_flight -= is_batch
-        live.room.take(-kv_tokens, is_batch=is_batch)
+        live.room.held -= kv_tokens
+        if want.priority is Priority.BATCH:
+            live.batch_in_flight -= 1
+            live.room.batch_held -= kv_tokens
 
     def held(self, live: Live, seconds: float) -> None:
         """A call that the engine has seen kept a slot so long."""

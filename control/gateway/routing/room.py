@@ -1,6 +1,7 @@
 """KV tokens of a replica: how many its calls may hold of its cache, and how many they hold."""
 
-USABLE_PERCENT = 90  # of what the cache holds: an engine that fills it preempts
+from control.routes.cache_use import USABLE_PERCENT
+
 SHARE_LEAST = 0.5
 _LOWER_FACTOR = 0.9
 KEPT_OF_SLOTS_LEAST, KEPT_ONE_OF = 12, 16

@@ -38,10 +38,14 @@ class NoneReady(msgspec.Struct, frozen=True, gc=False):
 Choice = Chosen | Full | NoneReady
 
 
+class Candidates(msgspec.Struct, frozen=True, gc=False):
+    """Who there was for a call that was refused, whether or not one of them was asked for."""
+
+    figures: tuple[Figures, ...]
+
+
 def choose(options: Sequence[Option], pick: Pick, now: float) -> Choice:
     """The figures of all candidates are taken down before anything moves."""
-    if len(options) == 1 and options[0].weight > 0:
-        return _choose_of_one(options[0], pick, now)
     able = [option for option in options if option.weight > 0]
     figures = _figures(able)
     open_ = [(option, free) for option in able if (free := _free(option.replicas, pick, now))]
@@ -54,16 +58,22 @@ def choose(options: Sequence[Option], pick: Pick, now: float) -> Choice:
     return Chosen(replica, option.deployment, why, figures)
 
 
-def _choose_of_one(option: Option, pick: Pick, now: float) -> Choice:
-    replicas = option.replicas
-    figures = tuple([replica.figures() for replica in replicas])
-    free = _free(replicas, pick, now)
-    if free:
-        replica, why = policies.choose(pick, replicas, free, now)
-        return Chosen(replica, option.deployment, why, figures)
-    if _worth_waiting(option, pick):
-        return Full(figures)
-    return NoneReady(_why_none([option]), figures)
+def choose_of_one(deployment: str, replicas: Sequence[Candidate], pick: Pick, now: float) -> Choice:
+    """As `choose`, of a single target with a weight: as most routes have."""
+    if len(replicas) == 1 and not pick.tried and not pick.calm:
+        only = replicas[0]
+        figures = (only.figures(),)
+        if only.has_room(pick):
+            return Chosen(only, deployment, policies.ALONE, figures)
+    else:
+        figures = tuple([replica.figures() for replica in replicas])
+        if free := _free(replicas, pick, now):
+            replica, why = policies.choose(pick, replicas, free, now)
+            return Chosen(replica, deployment, why, figures)
+    option = Option(deployment, 1, replicas)
+    return (
+        Full(figures) if _worth_waiting(option, pick) else NoneReady(_why_none([option]), figures)
+    )
 
 
 def pace(sizes: Iterable[tuple[int, Pace | None]]) -> Pace | None:

@@ -76,12 +76,13 @@ class SlotLeases:
         self._asked: dict[str, tuple[int, int]] = {}  # and needed, when last asked
         self._asked_at = float("-inf")
         self._flying = False
+        self._refused = False  # as by a read-only replica, which is as good as away
 
     def share_of(self, live: Live) -> int:
         slots = live.info.slots
         if self._processes == 1:
             return slots
-        if not self._valkey.connected:
+        if self._refused or not self._valkey.connected:
             return max(sharing.even(slots, self._processes), 1)
         held = self._held.get(_key(live))
         return min(held.granted, held.usable) if held else 0
@@ -134,9 +135,12 @@ class SlotLeases:
             words += [live.info.slots, *asks[_key(live)]]
 
         def on_reply(reply: Reply) -> None:
-            self._flying = False
-            if not isinstance(reply, ReplyError):
+            self._flying, was_refused = False, self._refused
+            self._refused = isinstance(reply, ReplyError)
+            if not self._refused:
                 self._heard(lives, reply)
+            if self._refused != was_refused:
+                self._on_change()
 
         self._asked = asks
         self._flying = True

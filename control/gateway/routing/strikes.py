@@ -16,6 +16,14 @@ class Death(NamedTuple):
     at: float
 
 
+class Condemned(NamedTuple):
+    """A prompt that is refused until then, and the launches that ended with it."""
+
+    prompt: str
+    launches: tuple[str, ...]
+    until: float
+
+
 class Strikes:
     """By fingerprint of a judged body. Times are given.
 
@@ -53,6 +61,16 @@ class Strikes:
         return any(
             other.launch != death.launch and not self._is_one(other, death) for other in others
         )
+
+    def told(self, most: int) -> list[Condemned]:
+        """Those that are refused, for people: so many."""
+        return [self.verdict(prompt) for prompt in sorted(self.condemned)[:most]]
+
+    def verdict(self, prompt: str) -> Condemned:
+        """Of one that is refused."""
+        deaths = sorted(self._deaths.get(prompt, {}).values(), key=lambda it: it.at)
+        until = deaths[-DEATHS_MAX].at + self._seconds if len(deaths) >= DEATHS_MAX else 0.0
+        return Condemned(prompt, tuple(one.launch for one in deaths), until)
 
     def forget(self, now: float) -> None:
         """What is over; also of those that were condemned."""

@@ -41,11 +41,22 @@ class _Details(msgspec.Struct):
     reasoning_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class ToldUsage(msgspec.Struct):
+    """As engines write it."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
+
+
+class Whole(msgspec.Struct):
+    """What Weir reads of an answer that is not streamed."""
+
+    choices: list[Choice] | None = None
+    usage: ToldUsage | None = None
+    error: Any = None
+    prompt_token_ids: msgspec.Raw = msgspec.Raw()
 
 
 class Chunk(msgspec.Struct):
@@ -58,7 +69,8 @@ class Chunk(msgspec.Struct):
 
 
 _chunk = msgspec.json.Decoder(Chunk).decode
-_usage = msgspec.json.Decoder(_Usage).decode
+_usage = msgspec.json.Decoder(ToldUsage).decode
+_whole = msgspec.json.Decoder(Whole).decode
 
 
 def look(data: bytes) -> Chunk | None:
@@ -67,6 +79,14 @@ def look(data: bytes) -> Chunk | None:
         return _chunk(data)
     except msgspec.ValidationError:
         return _look_leniently(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def look_whole(data: bytes) -> Whole | None:
+    """An answer as nearly all are; None for all else, which is for `look` to understand."""
+    try:
+        return _whole(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
 
@@ -82,13 +102,21 @@ def _look_leniently(data: bytes) -> Chunk | None:
 
 def usage_of(chunk: Chunk) -> Usage | None:
     raw = chunk.usage
-    if not raw or raw == b"null":
-        return None
+    return None if not raw or raw == b"null" else usage_in(raw)
+
+
+def usage_in(raw: bytes | msgspec.Raw) -> Usage | None:
+    """None if it is not what engines write, or no JSON."""
     try:
-        seen = _usage(raw)
-    except msgspec.ValidationError:
+        return usage_from(_usage(raw))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    tokens_in, tokens_out = max(seen.prompt_tokens or 0, 0), max(seen.completion_tokens or 0, 0)
+
+
+def usage_from(seen: ToldUsage) -> Usage:
+    tokens_in, tokens_out = seen.prompt_tokens or 0, seen.completion_tokens or 0
+    if tokens_in < 0 or tokens_out < 0:
+        tokens_in, tokens_out = max(tokens_in, 0), max(tokens_out, 0)
     cached = reasoning = 0
     if details := seen.prompt_tokens_details:
         cached = min(max(details.cached_tokens or 0, 0), tokens_in)

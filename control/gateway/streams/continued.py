@@ -55,6 +55,10 @@ class Continued:
     def usage(self) -> chunks.Usage | None:
         return self._reader.usage()
 
+    @property
+    def tokens_out(self) -> int:
+        return self._reader.tokens_out
+
     def outcome(self) -> Outcome:
         return Outcome.UPSTREAM_ERROR if self._error else self._reader.outcome()
 

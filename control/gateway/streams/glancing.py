@@ -16,23 +16,24 @@ from control.gateway.streams.tokens import (
 class Glancing:
     """What a reader knows of a stream, kept up also where nothing is decoded."""
 
+    # Of a stream that has not begun; here, since each call makes a reader.
     name: Name | None = None  # of the model, where the engine calls it otherwise
+    parts = 0  # choices with content that came, whatever they hold
+    tokens = 0  # generated up to the last one that was glanced at
+    _last_chunk = b""
+    _beginning = b""  # of events that may be one token, in the middle of a stream
+    _shown: bytes | None = None  # what the tenant reads for that beginning
+    _glanced: Found | None = None  # the last such event, if nothing came after it
+    _told: Found | None = None  # the last of them that told usage
 
     def __init__(
-        self, *, choices: int, running_usage: bool, token_ids: TokenIds | None, is_one_kind: bool
+        self, choices: int, running_usage: bool, token_ids: TokenIds | None, is_one_kind: bool
     ) -> None:
         self.token_ids = token_ids
-        self.parts = 0  # choices with content that came, whatever they hold
-        self.tokens = 0  # generated up to the last one that was glanced at
         self._running_usage = running_usage
         self._strip_ids = token_ids is not None and not token_ids.shown
         self._at_a_glance = is_one_kind and not (running_usage and self._strip_ids)
         self._used = Metered(choices)
-        self._last_chunk = b""
-        self._beginning = b""  # of events that may be one token, in the middle of a stream
-        self._shown: bytes | None = None  # what the tenant reads for that beginning
-        self._glanced: Found | None = None  # the last such event, if nothing came after it
-        self._told: Found | None = None  # the last of them that told usage
 
     def glance(self, data: bytes) -> bytes | None:
         """What `feed` would pass on, if `data` is just one token; None if it is anything else."""
@@ -54,8 +55,8 @@ class Glancing:
         return self._skim_some(parts, raw)
 
     def _skim_some(self, parts: list[bytes], raw: bytes) -> bytes | None:
-        if parts[-1] or len(parts) < 3 or not len(parts) & 1:
-            return None
+        if parts[-1] or len(parts) < 3 or not len(parts) & 1 or not parts[-2]:
+            return None  # nothing is in the last chunk of a body
         sizes, events = parts[:-1:2], parts[1::2]
         found = [token_in(event, self._beginning) for event in events]
         if None in found or sizes != [b"%x" % len(event) for event in events]:
@@ -84,13 +85,19 @@ class Glancing:
 
     def _begin_to_glance(self, is_in_the_middle: bool) -> None:
         """Or end to: it was decoded up to here."""
-        self._beginning, self._shown = b"", None
-        if not (is_in_the_middle and self._at_a_glance):
-            return
         name, last = self.name, self._last_chunk
-        self._beginning = beginning_of(last if name is None else name.original(last))
-        if name is not None and self._beginning:
-            self._shown = name.renamed(self._beginning)
+        if is_in_the_middle and self._at_a_glance:
+            self._begin(beginning_of(last if name is None else name.original(last)))
+        else:
+            self._begin(b"")
+
+    def _begin(self, beginning: bytes) -> None:
+        name, self._beginning = self.name, beginning
+        self._shown = name.renamed(beginning) if name is not None and beginning else None
+
+    def _as_shown(self, event: bytes) -> bytes:
+        """With the model's name that the tenant knows; it begins as all of the stream do."""
+        return event if self._shown is None else self._shown + event[len(self._beginning) :]
 
     def _catch_up(self) -> None:
         """Note of the last tokens what decoding would have noted of each."""
@@ -98,10 +105,7 @@ class Glancing:
         told, self._told = self._told, None
         if found is None:
             return
-        event = found.string
-        if self._shown is not None:
-            event = self._shown + event[len(self._beginning) :]
-        self._last_chunk = event[6:-2]
+        self._last_chunk = self._as_shown(found.string)[6:-2]
         if told is not None:
             usage, tokens_in, tokens_out = told.group(4, 5, 6)
             self._used.latest = chunks.Usage(int(tokens_in), 0, int(tokens_out), 0)

@@ -33,12 +33,16 @@ class TokenIds:
             self.made += b","
             self.made += ids
 
+    def begin(self, prompt: bytes | None) -> None:
+        """With what the engine made of the prompt, if it says so."""
+        if prompt:
+            self.prompt = prompt
+            self.usable &= len(prompt) <= self._bytes_max
+
     def read(self, chunk: Chunk) -> None:
         """Of a chunk that was decoded."""
         for choice in chunk.choices or ():
-            if prompt := _between(chunk.prompt_token_ids or choice.prompt_token_ids):
-                self.prompt = prompt
-                self.usable &= len(prompt) <= self._bytes_max
+            self.begin(_between(chunk.prompt_token_ids or choice.prompt_token_ids))
             ids = _between(choice.token_ids)
             if ids or choice.has_content() and choice.finish_reason is None:
                 self.add(ids, thought=_is_odd(choice))

@@ -8,12 +8,13 @@ from control.gateway.streams import chunks, made
 class Metered:
     """`latest` and its text are of the last chunk that told usage."""
 
+    latest: chunks.Usage | None = None
+    raw: bytes | msgspec.Raw = b""
+    _per_choice = False
+
     def __init__(self, choices: int) -> None:
-        self.latest: chunks.Usage | None = None
-        self.raw: bytes | msgspec.Raw = b""
         self._choices = choices
         self._by_choice: dict[int, chunks.Usage] = {}
-        self._per_choice = False
 
     def note(self, chunk: chunks.Chunk) -> None:
         usage = chunks.usage_of(chunk)

@@ -4,26 +4,24 @@ import msgspec
 
 from control.gateway import errors
 from control.gateway.streams import chunks, ids, made
-from control.gateway.streams.glancing import Glancing
+from control.gateway.streams.edges import DONE, Edges, Piece
 from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.sse import Event, Splitter, TooLong, event_of
 from control.gateway.streams.stops import Watch, Words
 from control.states import Outcome
 
-DONE = b"data: [DONE]\n\n"
 
-
-class Piece(msgspec.Struct, frozen=True, gc=False):
-    data: bytes
-    content: bool  # the tenant has seen part of an answer once this is sent
-
-
-class Reader(Glancing):
+class Reader(Edges):
     """Fed with the bytes of an event stream, gives the bytes to pass on.
 
     Bytes pass as they came, less the members that Weir itself asked for; chunks that are empty
     without those are dropped, so are a second finish of one choice and all after [DONE].
     """
+
+    error: errors.Refusal | None = None
+    cut = False  # ended here by a stop word, while the engine may go on
+    _watch: Watch | None = None
+    _stopped = False  # a choice was ended by a stop word
 
     def __init__(
         self,
@@ -35,33 +33,29 @@ class Reader(Glancing):
         token_ids: TokenIds | None = None,
         stops: Words | None = None,
     ) -> None:
-        super().__init__(
-            choices=choices,
-            running_usage=running_usage,
-            token_ids=token_ids,
-            is_one_kind=choices == 1 and not stops,
-        )
-        self.error: errors.Refusal | None = None
-        self.done = False
-        self.cut = False  # ended here by a stop word, while the engine may go on
-        self.finished: dict[int, str] = {}  # finish reason by choice, the first one of each
-        self._seen: set[int] = set()
+        super().__init__(choices, running_usage, token_ids, choices == 1 and not stops)
         self._include_usage = include_usage
         self._choices = choices
-        self._watch = Watch(stops) if stops else None
-        self._stopped = False  # a choice was ended by a stop word
+        if stops:
+            self._watch = Watch(stops)
         self._event_bytes_max = event_bytes_max
         self._splitter = Splitter(event_bytes_max)
-        self._usage_event: bytes | None = None
 
     def feed(self, data: bytes) -> list[Piece]:
+        pieces: list[Piece] = []
+        if self._at_a_glance and self._splitter.holds_nothing and not self.error:
+            if taken := self._take(data, pieces):
+                self._splitter.skip()
+            if self.done or taken == len(data):
+                return pieces
+            data = data[taken:]
         self._catch_up()
         try:
             events = self._splitter.feed(data)
         except TooLong:
             self.error = errors.UpstreamFailed("The engine sent an event that is too long.")
-            return []
-        pieces = self._pieces(events)
+            return pieces
+        pieces += self._pieces(events)
         self._begin_to_glance(self._is_in_the_middle())
         return pieces
 
@@ -117,6 +111,14 @@ class Reader(Glancing):
     def usage(self) -> chunks.Usage | None:
         self._catch_up()
         return self._used.total()
+
+    @property
+    def tokens_out(self) -> int:
+        """As the engine says, or else what came."""
+        if self._told is not None:
+            return self.tokens
+        usage = self._used.total()
+        return self.parts if usage is None else usage.output
 
     def finish_reason(self) -> str:
         return self.finished[min(self.finished)] if self.finished else ""
@@ -219,10 +221,9 @@ class Reader(Glancing):
         return event.raw[:start] + data + event.raw[end:]
 
     def _ending(self, done: bytes) -> list[Piece]:
-        held_back = self._watch.left() if self._watch is not None else ()
-        ending = made.text_events(self._last_chunk, held_back)
-        usage = self._usage_event
-        if usage is None and self._include_usage and self._used.raw and self._last_chunk:
-            usage = event_of(made.usage_chunk(self._last_chunk, self._used.text()))
-        ending += [usage, done] if usage else [done]
-        return [Piece(data, content=True) for data in ending]
+        """With what was held back, if it is no stop word after all."""
+        ending = super()._ending(done)
+        if self._watch is None:
+            return ending
+        held_back = made.text_events(self._last_chunk, self._watch.left())
+        return [Piece(data, content=True) for data in held_back] + ending

@@ -21,15 +21,25 @@ class TooLong(Exception):
 
 
 class Splitter:
+    _rest = b""
+    _begun = False
+
     def __init__(self, event_bytes_max: int) -> None:
-        self._rest = b""
-        self._begun = False
         self._event_bytes_max = event_bytes_max
 
     @property
     def is_between(self) -> bool:
         """Nothing of an event is held: the next byte begins one."""
         return self._begun and not self._rest
+
+    @property
+    def holds_nothing(self) -> bool:
+        """The next byte begins an event, or the stream."""
+        return not self._rest
+
+    def skip(self) -> None:
+        """Whole events have been read by somebody else."""
+        self._begun = True
 
     def feed(self, data: bytes) -> list[Event]:
         rest = self._rest

@@ -28,6 +28,11 @@ def busy(route: str, expected_seconds: float | None) -> errors.Overloaded:
     )
 
 
+def unanswered(route: str, retry_seconds: float) -> errors.Overloaded:
+    text = f"No replica of '{route}' answers at the moment."
+    return errors.Overloaded(text, wait_seconds=retry_seconds)
+
+
 def deadline_passed() -> errors.UpstreamTimeout:
     return errors.UpstreamTimeout("The call's deadline passed before it was answered.")
 

@@ -162,3 +162,9 @@ class Line:
         if before is not None:
             self.charged[waiter] = tokens
             self.services[waiter.want.priority].charge(waiter.want.tenant, tokens - before)
+
+    def settle(self, waiter: Waiter, tokens: float) -> None:
+        """As `charge`, and it is no more."""
+        before = self.charged.pop(waiter, None)
+        if before is not None:
+            self.services[waiter.want.priority].charge(waiter.want.tenant, tokens - before)

@@ -40,6 +40,13 @@ class Waiting:
         rank = rules.ORDER.index(want.priority)
         return not any(line.queues[priority] for priority in rules.ORDER[: rank + 1])
 
+    def idle(self, pool: frozenset[str]) -> Line | None:
+        """The line in which a call of these would wait, if nobody does."""
+        line = self._lines.get(pool)
+        if line is None:
+            line = self._lines[pool] = Line(self._clock())
+        return None if line.length else line
+
     def lengths(self) -> list[tuple[frozenset[str], int]]:
         """Of the lines in which somebody waits, by what they wait for."""
         return [(pool, line.length) for pool, line in self._lines.items() if line.length]
@@ -96,14 +103,27 @@ class Waiting:
         limit = min(cold_seconds if is_cold else want.waiting_seconds, want.ends_by - now)
         if start is not None and start > limit:
             return TooLate(start, limit, expected)
-        if line.length >= self._calls_max:
-            place = rules.displaced(line.counts(), want.priority, want.tenant)
-            if place is None:
-                return Crowded(start, expected)
-            next(reversed(line.queues[place[0]][place[1]])).on_displaced()
+        if not self.makes_room(want):
+            return Crowded(start, expected)
         line.arrivals.came[want.priority] += 1
         line.add(waiter, Stay(now, now + limit, start))
         return Queued()
+
+    def makes_room(self, want: Want) -> bool:
+        """For one more; False if the queue is full and nobody in it has less right."""
+        line = self._line(want)
+        if line.length < self._calls_max:
+            return True
+        place = rules.displaced(line.counts(), want.priority, want.tenant)
+        if place is None:
+            return False
+        next(reversed(line.queues[place[0]][place[1]])).on_displaced()
+        return True
+
+    def stay(self, waiter: Waiter, until: float) -> None:
+        """One that waits has patience for longer; its deadline stays."""
+        queue = self._line(waiter.want).queues[waiter.want.priority][waiter.want.tenant]
+        queue[waiter] = queue[waiter]._replace(until=min(until, waiter.want.ends_by))
 
     def expected_seconds(self, want: Want, pace: Pace | None, *, slots: int) -> float | None:
         """Until such a call would start, if it came now and others did as they do; None if nobody
@@ -117,11 +137,11 @@ class Waiting:
         own = line.queues[want.priority][want.tenant]
         return progress.place(line.counts(), want.priority, want.tenant, list(own).index(waiter))
 
-    def requeue(self, waiter: Waiter) -> None:
+    def requeue(self, waiter: Waiter, seconds: float | None = None) -> None:
         """It yielded, and is first of its tenant's; what it did is not its tenant's to bear."""
         self.settled(waiter, 0.0)
         want, now = waiter.want, self._clock()
-        until = min(now + want.waiting_seconds, want.ends_by)
+        until = min(now + (want.waiting_seconds if seconds is None else seconds), want.ends_by)
         self._line(want).add(waiter, Stay(now, until), first=True)
 
     def leave(self, waiter: Waiter) -> None:
@@ -132,6 +152,12 @@ class Waiting:
         """It goes now, whether it waited or not: it counts as its tenant's from here."""
         self._line(waiter.want).dispatched(waiter, self._clock())
 
+    def hand_over(self, waiter: Waiter, to: Waiter) -> None:
+        """One that was given a turn is known as another from here on."""
+        line = self._lines.get(waiter.want.pool)
+        if line and waiter in line.charged:
+            line.charged[to] = line.charged.pop(waiter)
+
     def progressed(self, waiter: Waiter, tokens: float) -> None:
         """What it has cost so far; an estimate is only lowered at the end."""
         line = self._lines.get(waiter.want.pool)
@@ -140,8 +166,7 @@ class Waiting:
 
     def settled(self, waiter: Waiter, tokens: float) -> None:
         if line := self._lines.get(waiter.want.pool):
-            line.charge(waiter, tokens)
-            line.charged.pop(waiter, None)
+            line.settle(waiter, tokens)
 
     def advance(self) -> None:
         """A slot may be free: let those go whose turn it is, one of each line after the other."""

@@ -151,7 +151,8 @@ class Service:
 
     def serve_at_once(self, tenant: int, tokens: float) -> None:
         """A call that does not have to wait, since nobody does: lift, charge and left in one."""
-        self._had[tenant] = self._floor = max(self._had.get(tenant, 0.0), self._floor) + tokens
+        had, floor = self._had.get(tenant, 0.0), self._floor
+        self._had[tenant] = self._floor = (had if had > floor else floor) + tokens
 
     def lift(self, tenant: int, waiting: Iterable[int]) -> None:
         """`tenant` begins to wait, beside those who do."""
@@ -165,7 +166,7 @@ class Service:
     def charge(self, tenant: int, tokens: float) -> None:
         """Negative if an estimate was too high."""
         self._had[tenant] = self._had.get(tenant, self._floor) + tokens
-        self.note(tenant, tokens)
+        self.untold[tenant] = self.untold.get(tenant, 0.0) + tokens
 
     def note(self, tenant: int, tokens: float) -> None:
         """For the other processes."""
@@ -195,7 +196,7 @@ class Service:
 
 def cost(input_tokens: int, cached_tokens: int = 0, output_tokens: int = 0) -> float:
     """What a call counts for in its tenant's service; cached tokens are part of the input."""
-    fresh = max(input_tokens - cached_tokens, 0)
+    fresh = input_tokens - cached_tokens if input_tokens > cached_tokens else 0
     return INPUT_WEIGHT * fresh + CACHED_WEIGHT * cached_tokens + OUTPUT_WEIGHT * output_tokens
 
 

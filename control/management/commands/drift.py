@@ -35,7 +35,7 @@ class Command(BaseCommand):
             if now:
                 actions.judge(at, at)
             rows = books.hours(since=books.hours_before(at, hours))
-            is_open = books.open_count() > 0
+            unread, is_open = books.unread(), books.open_count() > 0
         except OperationalError as error:
             raise database_away(error) from None
         for row in rows:
@@ -44,6 +44,8 @@ class Command(BaseCommand):
             self.stderr.write(
                 "no hour of these is judged yet: that comes when its calls are stored"
             )
+        for one in unread:
+            self.stderr.write(f"{one.replica}: its counters are not read: {one.why}")
         raise SystemExit(INCIDENT if is_open else 0)
 
 

@@ -8,16 +8,16 @@ from django.db import OperationalError
 
 from control.checks import Refused
 from control.management.shell import database_away, require_database
-from control.metering.exports.focus.columns import BOTH
-from control.metering.exports.focus.files import VERSION
-from control.metering.exports.orders import FORMATS, INVOICE, SCHEMA, Order, checked, chunks
+from control.metering.exports.orders import Order, checked, chunks
+from control.metering.exports.wanted import FOCUS_VERSIONS, FORMATS, INVOICE, SCHEMA, VERSION
 
 
 class Command(BaseCommand):
     help = (
-        "Write a file to stdout: calls one a row (usage), what was billed by day and SKU (focus), "
-        "its schema, what device time cost (costs), or the lines of an invoice. A tenant's month "
-        "is of its own calendar; usage of all tenants is of a month in UTC."
+        "Write calls, what was billed, what device time cost or an invoice to stdout. "
+        "usage: calls, one a row; focus: billed, by day and SKU; focus-schema: its columns; "
+        "costs: what device time cost; invoice: the lines of one. A tenant's month is of its own "
+        "calendar; usage of all tenants is of a month in UTC."
     )
     requires_system_checks = ()
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--format", choices=["csv", "parquet"], default="")
         parser.add_argument("--tenant", default="", help="only this tenant's")
         parser.add_argument("--model", default="", help="only this model's calls (usage)")
-        parser.add_argument("--version", choices=BOTH, default=VERSION, help="of FOCUS")
+        parser.add_argument("--version", choices=FOCUS_VERSIONS, default=VERSION, help="of FOCUS")
 
     def create_parser(self, *args, **kwargs) -> CommandParser:
         """Django has a --version of its own, which would be the other one."""

@@ -7,6 +7,8 @@ LOCK = 0x77656972  # "weir"
 
 
 class Command(migrate.Command):
+    help = "Bring the database to the schema of this version; hosts that start at once take turns."
+
     def handle(self, *args, **options) -> None:
         # A connection of its own: migrations close and reopen theirs.
         lock = connections.create_connection(options["database"])

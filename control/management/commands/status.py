@@ -61,7 +61,7 @@ def verdict(status: dict, gateway: GatewayStanding, *, starts: bool = False) -> 
     waiting = [route for route in status["routes"] if not route["ready_replicas"]]
     if status["routes"] and not waiting:
         return READY if gateway.ready else STARTING
-    coming = {str(state) for state in REPLICA_BEFORE_READY} | {"ready", "degraded"}
+    coming = {str(state) for state in REPLICA_BEFORE_READY} | {"ready", "degraded", "asleep"}
     stuck = [one for one in status["deployments"] if one["state"] not in coming]
     return FAILED if stuck else STARTING
 

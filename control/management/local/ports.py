@@ -2,6 +2,7 @@
 
 import random
 import socket
+from collections import deque
 from collections.abc import Container
 
 import psutil
@@ -9,6 +10,9 @@ import psutil
 # Below ip_local_port_range (no outgoing connection sits on one), above the engines' range.
 CHOICE = range(20000, 32000)
 TRIES_MAX = 200
+GIVEN_MAX = 100
+
+_given: deque[int] = deque(maxlen=GIVEN_MAX)  # by this process; perhaps nobody listens there yet
 
 
 class NoFreePort(Exception):
@@ -34,7 +38,8 @@ def why_not(port: int, host: str = "127.0.0.1") -> str:
 def free_port(besides: Container[int] = ()) -> int:
     """Picked at random, so that instances starting at the same moment do not race for one."""
     for port in random.sample(CHOICE, TRIES_MAX):
-        if port not in besides and is_free(port):
+        if port not in besides and port not in _given and is_free(port):
+            _given.append(port)
             return port
     raise NoFreePort(f"tried {TRIES_MAX} ports between {CHOICE.start} and {CHOICE.stop - 1}")
 

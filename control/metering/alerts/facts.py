@@ -1,12 +1,9 @@
 """Who was told of which budget, as pages, the API and the sender read it."""
 
-import base64
-
 from django.db.models import QuerySet
 
 from control.metering.alerts.rules import AlertFacts
-from control.models import BudgetAlert, Tenant
-from control.models.sealing import digest_of
+from control.models import BudgetAlert
 
 ROWS_MAX = 200
 _OWN = ("id", "amount", "spent", "tenant")
@@ -38,14 +35,3 @@ def alert_of(row: BudgetAlert) -> AlertFacts:
     plain = {name: getattr(row, name) for name in _PLAIN}
     amount, spent = int(row.amount - row.marked), int(row.spent - row.marked)
     return AlertFacts(id=row.pk, tenant=row.tenant.name, amount=amount, spent=spent, **plain)
-
-
-def secret_of(tenant_id: int) -> bytes:
-    """Derived: known wherever WEIR_SECRET is, stored nowhere."""
-    return bytes.fromhex(digest_of(f"derived:alerts:{tenant_id}"))
-
-
-def secret_text(tenant: str) -> str:
-    """As receivers enter it (standardwebhooks.com); empty if there is no such tenant."""
-    found = Tenant.objects.filter(name=tenant).values_list("pk", flat=True).first()
-    return "" if found is None else "whsec_" + base64.b64encode(secret_of(found)).decode()

@@ -1,18 +1,13 @@
-"""When people are told of a budget, in which words, and how often a URL is tried (pure)."""
+"""When people are told of a budget, and in which words (pure)."""
 
-import base64
-import hashlib
-import hmac
 import json
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from control.metering.rules import amount_text
 from control.states import BudgetMode, BudgetUnit
 
 THRESHOLDS = (50, 80, 100)  # percent
-RETRY_AFTER = tuple(timedelta(seconds=each) for each in (10, 60, 300, 1800, 7200))
-TRIES_MAX = len(RETRY_AFTER) + 1
 
 
 @dataclass(frozen=True)
@@ -70,11 +65,6 @@ def is_reached(percent: int, *, amount: int, marked: int, spent: int) -> bool:
     return (spent - marked) * 100 >= percent * (amount - marked)
 
 
-def retry_at(tries: int, at: datetime) -> datetime | None:
-    """None: it was tried often enough."""
-    return at + RETRY_AFTER[tries - 1] if tries < TRIES_MAX else None
-
-
 def message(alert: AlertFacts) -> bytes:
     """What is sent: the same bytes at each try."""
     told = {
@@ -101,15 +91,3 @@ def message(alert: AlertFacts) -> bytes:
 def message_id(alert: AlertFacts) -> str:
     """By which a receiver knows a message that it has had."""
     return f"alert_{alert.id}"
-
-
-def signed(body: bytes, id_: str, at: datetime, secret: bytes) -> dict[str, str]:
-    """Headers as standardwebhooks.com has them: HMAC-SHA256 over id, second and body."""
-    second = str(int(at.timestamp()))
-    mac = hmac.new(secret, f"{id_}.{second}.".encode() + body, hashlib.sha256).digest()
-    return {
-        "content-type": "application/json",
-        "webhook-id": id_,
-        "webhook-timestamp": second,
-        "webhook-signature": f"v1,{base64.b64encode(mac).decode()}",
-    }

@@ -51,7 +51,8 @@ def call_weights(calls: Mapping[Key, CallTime]) -> dict[Key, int]:
     """A call's share is the greater of that of the time and that of the cache it held.
 
     Request times overlap in a batch: shares mean something only beside the others of a window.
-    Both shares are brought to one denominator, so that they stay whole numbers.
+    Both shares are brought to one denominator, so that they stay whole numbers. The database does
+    the same for an hour (`measured.WEIGHTS`); a test holds one against the other.
     """
     time = sum(call.microseconds for call in calls.values())
     cache = sum(call.kv_token_microseconds for call in calls.values())
@@ -69,7 +70,8 @@ def allocate_busy(busy_microseconds: int, weights: Mapping[Key, int]) -> dict[Ke
 def is_failure(outcome: str, billed_tokens: int) -> bool:
     """Work for the failure line: the platform ended it and nobody is charged for it.
 
-    What the caller caused (hanging up, reading too slowly) is the caller's, charged or not.
+    What the caller caused (hanging up, reading too slowly) is the caller's, charged or not. The
+    database says the same (`measured`).
     """
     return outcome in ENDED_BY_THE_PLATFORM and billed_tokens == 0
 

@@ -86,6 +86,7 @@ class GroupCost:
     spread: Decimal | None  # taken over from lines that nobody used; negative: given away
     cost: Decimal | None
     idle_cost: Decimal | None
+    failure_and_idle: Decimal | None  # with what failed and what the platform asked for itself
     per_million: ClassCost | None
     reason: str
     revenue: Decimal | None
@@ -224,6 +225,7 @@ def _group(figure: Figure, unrated: list[str]) -> GroupCost:
         spread=_money(figure.spread) if known else None,
         cost=_money(figure.cost) if known else None,
         idle_cost=_money(figure.unused_cost) if known else None,
+        failure_and_idle=_money(figure.failure_and_idle) if known else None,
         per_million=per_million,
         reason=reason,
         revenue=_money(figure.revenue[figure.currency]) if known else None,

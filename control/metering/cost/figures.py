@@ -11,7 +11,7 @@ from django.db.models.functions import TruncDay
 
 from control import checks
 from control.metering.cost import weights as weights_of
-from control.metering.cost.lines import ALLOCATED, WORKED, Line
+from control.metering.cost.lines import ALLOCATED, FAILURE_AND_IDLE, WORKED, Line
 from control.metering.cost.parts import Parts
 from control.metering.cost.rules import (
     WEIGHTS,
@@ -89,6 +89,12 @@ class Figure:
         """Of the cost, what no call was running for: idle and all the lines beside it."""
         own = sum((self.line_costs[line] for line in Line if line not in WORKED), Fraction(0))
         return own + (self.spread if self.with_spread else 0)
+
+    @property
+    def failure_and_idle(self) -> Fraction:
+        """Of the cost, what no tenant's call had: failed work, the platform's own, and idle."""
+        lines = (self.line_costs[line] for line in Line if line in FAILURE_AND_IDLE)
+        return sum(lines, Fraction(0)) + (self.spread if self.with_spread else 0)
 
     @property
     def utilisation(self) -> Fraction | None:

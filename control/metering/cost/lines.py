@@ -26,7 +26,7 @@ class Line(StrEnum):
     LOADING = "loading"
     WARM_UP = "warm_up"
     DRAIN = "drain"
-    SLEEP = "sleep"  # of engines that give their cache up; none of ours does yet
+    SLEEP = "sleep"  # of engines that gave their memory up, for what they still hold
     CRASH = "crash"  # ended in failure, or lost, and its memory is not back yet
     QUARANTINE = "quarantine"
     FREE = "free"  # unallocated: no launch held it
@@ -52,6 +52,7 @@ _OF_STATE = {
     ReplicaState.UNHEALTHY: Line.IDLE,
     ReplicaState.WARMING: Line.WARM_UP,
     ReplicaState.DRAINING: Line.DRAIN,
+    ReplicaState.ASLEEP: Line.SLEEP,
     ReplicaState.STOPPED: Line.DRAIN,
     ReplicaState.FAILED: Line.CRASH,
     ReplicaState.LOST: Line.CRASH,
@@ -59,6 +60,7 @@ _OF_STATE = {
 SERVING = frozenset({ReplicaState.READY, ReplicaState.UNHEALTHY, ReplicaState.DRAINING})
 ALLOCATED = frozenset(Line) - {Line.QUARANTINE, Line.FREE, Line.UNSEEN}
 WORKED = frozenset({Line.BUSY, Line.FAILURE, Line.PLATFORM})
+FAILURE_AND_IDLE = frozenset(Line) - {Line.BUSY}  # the fifth part of a cost
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from django.db import DataError, IntegrityError, transaction
 
 from control.metering.backlog import Batch
-from control.metering.events import instant
-from control.metering.spool import Close
+from control.metering.instants import instant
+from control.metering.records import Close
 from control.models import Attempt
 from control.states import Outcome, Purpose, TokensSource
 from control.telemetry.traces import Try
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 def store(batch: Batch) -> int:
     """In the transaction of the batch. Usage does not wait for what no table takes."""
-    rows = [row for close in (*batch.closes, *batch.lost) for row in attempts_of(close)]
+    rows = [row for close in batch.rich for row in attempts_of(close)]
     return write(rows) if rows else 0
 
 

@@ -3,12 +3,23 @@
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from control.models import Drift
+from control.models import Drift, Replica
+from control.states import ReplicaState
 
 HOURS_MAX = 24 * 31
 ROWS_MAX = 1000
+EXTERNAL = "external"  # a kind of engine
+NOT_YET = "it was not tried yet: the control worker does, every 15 seconds"
+
+
+@dataclass(frozen=True)
+class NotRead:
+    """An engine that Weir did not launch, and why its counters are not known."""
+
+    replica: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,20 @@ def open_incidents(*, limit: int = ROWS_MAX) -> list[Hour]:
     """That nobody has closed, and late usage has not explained; the newest first."""
     rows = _rows().filter(is_incident=True, closed_at=None).order_by("-hour", "pk")
     return [_hour(row) for row in rows[:limit]]
+
+
+def unread() -> list[NotRead]:
+    """Engines that serve and whose counters are not read now: they are judged by nobody."""
+    read = Q(reading__why_not="", reading__read_at__isnull=False)
+    rows = Replica.objects.filter(
+        state__in=(ReplicaState.READY, ReplicaState.UNHEALTHY), version__engine__kind=EXTERNAL
+    ).exclude(read)
+    found = rows.select_related("deployment", "reading").order_by("deployment__name", "generation")
+    return [NotRead(str(row), _why(row)) for row in found[:ROWS_MAX]]
+
+
+def _why(row: Replica) -> str:
+    return row.reading.why_not if hasattr(row, "reading") else NOT_YET
 
 
 def open_count() -> int:

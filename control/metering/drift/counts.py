@@ -46,7 +46,10 @@ class Counts:
         last = self._last.get(replica_id)
         if last is None:
             last = self._last[replica_id] = _Last(load, at)
-        elif _hour(at) != _hour(last.at) or load.started_at_seconds != last.load.started_at_seconds:
+        elif (
+            hour_of(at) != hour_of(last.at)
+            or load.started_at_seconds != last.load.started_at_seconds
+        ):
             self._flush(replica_id, last)  # the last of its hour, or of its launch
             last.written_at = None
         last.load, last.at = load, at
@@ -71,12 +74,16 @@ class Counts:
     def _write(self, replica_id: int, last: _Last) -> None:
         load, at = last.load, last.at
         counted_from = datetime.fromtimestamp(load.started_at_seconds, UTC)
-        counters = load.prompt_tokens, load.generation_tokens
-        row = replica_id, _hour(at), counted_from, at, *counters
-        with connection.cursor() as cursor:
-            cursor.execute(WRITE, [*row, load.tpot_seconds_sum, load.tpot_count])
+        write(replica_id, (hour_of(at), counted_from), load, at)
         last.is_settled = last.written is not None and _same(load, last.written)
         last.written, last.written_at = load, at
+
+
+def write(replica_id: int, of: tuple[datetime, datetime], load: EngineLoad, at: datetime) -> None:
+    """`of`: the hour that it is the last reading of, and since when it counts."""
+    counters = load.prompt_tokens, load.generation_tokens, load.tpot_seconds_sum, load.tpot_count
+    with connection.cursor() as cursor:
+        cursor.execute(WRITE, [replica_id, *of, at, *counters])
 
 
 def _same(one: EngineLoad, other: EngineLoad | None) -> bool:
@@ -87,5 +94,5 @@ def _same(one: EngineLoad, other: EngineLoad | None) -> bool:
     )
 
 
-def _hour(at: datetime) -> datetime:
+def hour_of(at: datetime) -> datetime:
     return at.replace(minute=0, second=0, microsecond=0)

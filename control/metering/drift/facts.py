@@ -37,6 +37,8 @@ def spans(since: datetime, until: datetime) -> list[Span]:
     judged = Drift.objects.filter(replica=OuterRef("replica"), end_at=OuterRef("read_at"))
     settled = judged.exclude(is_incident=True, closed_at=None)
     rows = EngineCount.objects.filter(~Exists(settled), hour__gte=since, hour__lt=until)
+    # One that was read after its hour is where counting begins: no span ends with it.
+    rows = rows.filter(read_at__lte=F("hour") + timedelta(hours=1))
     rows = rows.annotate(created_at=F("replica__created_at")).order_by("hour", "replica_id")
     return [_span(row) for row in rows[:SPANS_MAX]]
 

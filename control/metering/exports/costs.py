@@ -3,15 +3,13 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple
 
 import pyarrow as pa
-from django.db.models import F, Sum
 
-from control.metering.exports import parquet
+from control.metering.exports import parquet, shares
 from control.metering.exports.focus import columns
 from control.metering.exports.focus.columns import Column, Kind, schema_of
 from control.metering.exports.focus.rules import (
@@ -23,13 +21,12 @@ from control.metering.exports.focus.rules import (
     instant_text,
 )
 from control.metering.exports.rules import harmless, month
+from control.metering.exports.shares import Share
 from control.metering.invoices import facts
-from control.models import CostHour
+from control.models import CostMonth
 
 METHOD = "gpu-time-v1"
-RATIO_DIGITS = 6
 HOUR_MICROSECONDS = 3_600_000_000
-ROWS_MAX = 100_000
 FOCUS = {column.name: column for column in columns.COLUMNS}
 COLUMNS = (
     Column("AllocatedMethodDetails", Kind.JSON),
@@ -78,18 +75,6 @@ COLUMNS = (
 )
 
 
-class Share(NamedTuple):
-    """Part of what a pool cost in one currency: a tenant's deployment, or a line of nobody's."""
-
-    pool: str
-    currency: str
-    tenant: str
-    deployment: str
-    line: str
-    microseconds: int
-    pico: int
-
-
 @dataclass(frozen=True)
 class CostsWanted:
     """A month in UTC: devices are of no tenant's calendar."""
@@ -98,81 +83,27 @@ class CostsWanted:
 
 
 def costs_csv(wanted: CostsWanted) -> Iterator[bytes]:
-    text = io.StringIO()
-    write = csv.writer(text, lineterminator="\n").writerow
-    write([column.name for column in COLUMNS])
-    for row in _rows(wanted):
-        write([_cell(column, row.get(column.name)) for column in COLUMNS])
-    yield text.getvalue().encode()
+    yield _csv([[column.name for column in COLUMNS]])
+    for page in _pages(wanted):
+        yield _csv([[_cell(column, row.get(column.name)) for column in COLUMNS] for row in page])
 
 
 def costs_parquet(wanted: CostsWanted) -> Iterator[bytes]:
     schema = schema_of(COLUMNS)
-    rows = _rows(wanted)
-    cells = {
-        column.name: pa.array(
-            [row.get(column.name) for row in rows], schema.field(column.name).type
-        )
-        for column in COLUMNS
-    }
-    return parquet.from_tables(schema, [pa.table(cells, schema=schema)])
+    return parquet.from_tables(schema, (_table(page, schema) for page in _pages(wanted)))
 
 
-def ratios(amounts: Sequence[int]) -> list[Decimal]:
-    """Parts of their sum, rounded; they sum to exactly 1: the largest takes what is left."""
-    whole = sum(amounts)
-    if not whole:
-        return [Decimal(1)] + [Decimal(0)] * (len(amounts) - 1) if amounts else []
-    step = Decimal(1).scaleb(-RATIO_DIGITS)
-    found = [EXACT.divide(Decimal(one), Decimal(whole)).quantize(step) for one in amounts]
-    found[amounts.index(max(amounts))] += 1 - sum(found)
-    return found
+def _pages(wanted: CostsWanted) -> Iterator[list[dict]]:
+    """As they were when the month was frozen, or as they are now."""
+    month(wanted.month)  # refuse what is none before the first byte
+    frozen = CostMonth.objects.filter(month=wanted.month).first()
+    of_all = _of_all(wanted, frozen or facts.terms())
+    for page in shares.frozen(frozen) if frozen else shares.by_now(wanted.month):
+        yield [of_all | _of_share(share) for share in page]
 
 
-def shares(wanted: CostsWanted) -> list[Share]:
+def _of_all(wanted: CostsWanted, terms: CostMonth | facts.TermsFacts) -> dict:
     since, until = month(wanted.month)
-    names = {"to_tenant": F("tenant__name"), "to_deployment": F("deployment__name")}
-    kept = ("pool", "currency", "to_tenant", "to_deployment", "line")
-    parts = (
-        "device_microseconds",
-        "hardware_pico",
-        "power_pico",
-        "engineering_pico",
-        "spread_pico",
-    )
-    rows = (
-        CostHour.objects.filter(hour__gte=since, hour__lt=until)
-        .exclude(currency="")
-        .annotate(**names)
-        .values(*kept)
-        .annotate(**{f"sum_{name}": Sum(name) for name in parts})
-        .order_by(*kept)[:ROWS_MAX]
-    )
-    return [
-        Share(
-            *(row[name] or "" for name in kept),
-            int(row["sum_device_microseconds"]),
-            sum(int(row[f"sum_{name}"]) for name in parts[1:]),
-        )
-        for row in rows
-    ]
-
-
-def _rows(wanted: CostsWanted) -> list[dict]:
-    origins: dict[tuple[str, str], list[Share]] = {}
-    for share in shares(wanted):
-        origins.setdefault((share.pool, share.currency), []).append(share)
-    of_all = _of_all(wanted)
-    return [
-        of_all | _of_share(share, ratio)
-        for origin in origins.values()
-        for share, ratio in zip(origin, ratios([one.pico for one in origin]), strict=True)
-    ]
-
-
-def _of_all(wanted: CostsWanted) -> dict:
-    since, until = month(wanted.month)
-    terms = facts.terms()
     provider = terms.provider or UNNAMED
     return {
         "BillingAccountId": "platform",
@@ -194,12 +125,12 @@ def _of_all(wanted: CostsWanted) -> dict:
     }
 
 
-def _of_share(share: Share, ratio: Decimal) -> dict:
+def _of_share(share: Share) -> dict:
     cost, whose = decimal(share.pico), share.tenant or f"unallocated {share.line}"
     hours = EXACT.divide(Decimal(share.microseconds), Decimal(HOUR_MICROSECONDS))
     hours = hours.quantize(Decimal(1).scaleb(-9))
     element = {
-        "AllocatedRatio": float(ratio),  # JSON's numbers; of six decimals it is exact
+        "AllocatedRatio": float(share.ratio),  # JSON's numbers; of six decimals it is exact
         "UsageUnit": "GPU-Hours",
         "UsageQuantity": float(hours),
     }
@@ -235,3 +166,19 @@ def _cell(column: Column, value: object) -> str | None:
         case Kind.INSTANT:
             return instant_text(value)
     return harmless(str(value))
+
+
+def _table(page: list[dict], schema: pa.Schema) -> pa.Table:
+    cells = {
+        column.name: pa.array(
+            [row.get(column.name) for row in page], schema.field(column.name).type
+        )
+        for column in COLUMNS
+    }
+    return pa.table(cells, schema=schema)
+
+
+def _csv(rows: Iterable[Iterable[object]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()

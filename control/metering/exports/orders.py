@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from django.utils import timezone
+
 from control import checks
+from control.metering.exports import shares
 from control.metering.exports.costs import CostsWanted, costs_csv, costs_parquet
-from control.metering.exports.focus.columns import BOTH
 from control.metering.exports.focus.files import (
-    VERSION,
     FocusWanted,
     focus_csv,
     focus_parquet,
@@ -18,18 +19,10 @@ from control.metering.exports.focus.files import (
 )
 from control.metering.exports.rules import UsageWanted, harmless, month
 from control.metering.exports.usage import usage_csv, usage_parquet
+from control.metering.exports.wanted import FOCUS, FOCUS_VERSIONS, FORMATS, USAGE, VERSION
 from control.metering.invoices import facts, periods
 from control.metering.invoices.charges import NO_MARK
 
-USAGE, FOCUS, COSTS = "usage", "focus", "costs"
-SCHEMA, INVOICE = "focus-schema", "invoice"
-FORMATS = {
-    USAGE: ("csv", "parquet"),
-    FOCUS: ("csv", "parquet"),
-    COSTS: ("csv", "parquet"),
-    SCHEMA: ("json",),
-    INVOICE: ("csv",),
-}
 TYPES = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
@@ -61,7 +54,7 @@ def checked(order: Order) -> Order:
     formats = FORMATS[order.what]
     order = replace(order, format=order.format or formats[0])
     checks.require(checks.one_of("format", order.format, formats))
-    checks.require(checks.one_of("version", order.version, BOTH))
+    checks.require(checks.one_of("version", order.version, FOCUS_VERSIONS))
     match order.what:
         case "invoice":
             facts.invoice(order.number)
@@ -97,6 +90,8 @@ def chunks(order: Order) -> Iterator[bytes]:
             write = focus_csv if order.format == "csv" else focus_parquet
             return write(FocusWanted(order.month, order.tenant, order.version))
         case "costs":
+            periods.open_all(timezone.now())
+            shares.freeze(order.month, timezone.now())
             write = costs_csv if order.format == "csv" else costs_parquet
             return write(CostsWanted(order.month))
         case "focus-schema":

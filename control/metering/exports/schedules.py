@@ -7,40 +7,16 @@ import httpx
 from django.db import transaction
 
 from control import checks
-from control.metering.exports import destinations
-from control.metering.exports.focus.files import VERSION
-from control.metering.exports.orders import (
-    COSTS,
-    FOCUS,
-    FORMATS,
-    SCHEMA,
-    USAGE,
-    Order,
-    checked,
-    chunks,
-    name_of,
-)
-from control.metering.exports.schedule_rules import EVERY, MONTH, due
+from control.metering.exports import buckets, destinations, shares
+from control.metering.exports.orders import Order, checked, chunks, name_of
+from control.metering.exports.schedule_rules import MONTH, due
+from control.metering.exports.wanted import COSTS, FOCUS, SCHEMA, VERSION, ScheduleWanted, problems
 from control.metering.invoices import facts, periods
-from control.models import BillingPeriod, ExportSchedule, Tenant
+from control.models import ExportSchedule, Tenant
 from control.models.audit import record
-from control.states import PeriodState
 
 SCHEDULES_MAX = 100
 ERROR_CHARACTERS_MAX = 500
-
-
-@dataclass(frozen=True)
-class ScheduleWanted:
-    """A file of each month once it is closed; or, each day, of the month that runs."""
-
-    name: str
-    what: str
-    destination: str
-    format: str = "csv"
-    version: str = VERSION
-    tenant: str = ""
-    every: str = MONTH
 
 
 @dataclass(frozen=True)
@@ -56,16 +32,6 @@ class ScheduleFacts:
     tried_at: datetime | None
     wrote: str
     error: str
-
-
-def problems(wanted: ScheduleWanted) -> list[checks.Problem]:
-    return [
-        *checks.name("name", wanted.name),
-        *checks.one_of("what", wanted.what, (USAGE, FOCUS, COSTS)),
-        *checks.one_of("format", wanted.format, FORMATS.get(wanted.what, ("csv",))),
-        *checks.one_of("every", wanted.every, EVERY),
-        *destinations.problems(wanted.destination),
-    ]
 
 
 def schedules() -> list[ScheduleFacts]:
@@ -119,19 +85,24 @@ def tick(at: datetime) -> int:
     """Write what is due, one file of each schedule; returns how many that were."""
     written = 0
     periods.open_all(at)  # or a month would pass for closed that nobody has begun
+    shares.freeze_closed(at)
     for row in ExportSchedule.objects.select_related("tenant").order_by("name"):
         found = due(row.every, row.begins_at, row.done_until, row.tried_at, row.error, at)
-        if found is None or (row.every == MONTH and not _is_closed(row, found.month)):
+        if found is None or (row.every == MONTH and not _is_closed(row, found.month, at)):
             continue
         written += _write(row, found.month, found.until, at)
     return written
 
 
-def _is_closed(row: ExportSchedule, month: str) -> bool:
+def _is_closed(row: ExportSchedule, month: str, at: datetime) -> bool:
     """Of all tenants that have such a month: no file is written that would be another later."""
-    rows = BillingPeriod.objects.exclude(state=PeriodState.CLOSED)
-    rows = rows.filter(tenant=row.tenant) if row.tenant else rows
-    return not any(facts.month_text(one.begins_at, one.timezone) <= month for one in rows)
+    if facts.has_open(month, row.tenant.name if row.tenant else ""):
+        return False
+    if row.what != COSTS or shares.is_frozen(month) or not shares.has_cost(month):
+        return True
+    why = f"{month}: {shares.why_not_freeze(month, at)}"
+    ExportSchedule.objects.filter(pk=row.pk).update(tried_at=at, error=why)
+    return False
 
 
 def _write(row: ExportSchedule, month: str, until: datetime, at: datetime) -> bool:
@@ -143,7 +114,7 @@ def _write(row: ExportSchedule, month: str, until: datetime, at: datetime) -> bo
         if row.what == FOCUS:
             schema = Order(SCHEMA, "json", version=order.version)
             destinations.put(row.destination, name_of(schema), chunks(schema))
-    except (OSError, httpx.HTTPError, checks.Refused, destinations.NotTaken) as error:
+    except (OSError, httpx.HTTPError, checks.Refused, buckets.NotTaken) as error:
         told.update(tried_at=at, error=str(error)[:ERROR_CHARACTERS_MAX] or type(error).__name__)
         return False
     told.update(tried_at=at, done_until=until, wrote=wrote, error="")

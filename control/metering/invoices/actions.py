@@ -8,32 +8,24 @@ from django.db import transaction
 
 from control import checks
 from control.metering import ledger
-from control.metering.invoices import periods, rules
+from control.metering.invoices import drafts, hashes, periods, rules
 from control.metering.invoices.charges import calls, charges, goodwill_key
-from control.metering.invoices.rules import Bill, Line
+from control.metering.invoices.rules import Bill, Tally
 from control.metering.ledger import PostingWanted, TransferWanted
 from control.models import (
     BillingPeriod,
     BillingTerms,
-    Charge,
     GoodwillCredit,
     Invoice,
-    InvoiceLine,
     Tenant,
 )
 from control.models.audit import record
-from control.states import ChargeCategory, PeriodState
+from control.states import PeriodState
 
 CREDIT_EXPENSE = "credit_expense"
 ROUNDING = "rounding"
 BY_CLOCK = "clock"
 TERMS = ("issuer", "provider", "host", "region_id", "region_name")  # as they are that day
-CHARGE_FIELDS = (
-    *("category", "is_correction", "kind", "begins_at", "ends_at", "project_id", "key_id"),
-    *("version_id", "model", "token_class", "priority", "price_id", "unit_price_pico"),
-    *("list_price_pico", "tokens", "calls", "billed_pico", "effective_pico", "corrects"),
-    *("transfer",),
-)
 
 
 def tick(at: datetime) -> None:
@@ -66,13 +58,16 @@ def close(period: BillingPeriod, *, by: str, reason: str, at: datetime) -> list[
 
 
 def _close(period: BillingPeriod, by: str, reason: str, at: datetime) -> None:
-    span = periods.span_of(period)
-    bills = rules.bills(charges(span), period.begins_at, period.ends_at)
+    span, tally = periods.span_of(period), Tally()
+    drafts.begin()
+    drafts.keep((charge, *tally.add(charge)) for charge in charges(span))
+    bills = tally.bills(period.begins_at, period.ends_at)
     issued = [_issue(period, bill, by, at) for bill in bills]
+    drafts.freeze()
     period.calls, period.unpriced_calls = calls(span)
     period.closing_at = period.closing_at or at
     period.closed_at, period.state = at, PeriodState.CLOSED
-    period.rows_hash = rules.rows_hash([(one.number, one.rows_hash) for one in issued])
+    period.rows_hash = hashes.rows_hash([(one.number, one.rows_hash) for one in issued])
     period.save()
     after = {
         "invoices": [[one.number, str(one.payable_pico)] for one in issued],
@@ -84,12 +79,10 @@ def _close(period: BillingPeriod, by: str, reason: str, at: datetime) -> None:
 def _issue(period: BillingPeriod, bill: Bill, by: str, at: datetime) -> Invoice:
     begins = period.begins_at.astimezone(ZoneInfo(period.timezone))
     number = rules.number_of(period.tenant.name, begins, bill.currency)
-    key = f"rounding:{number}"
-    rows = [
-        (line, replace(charge, transfer=charge.transfer or _rounding_of(charge, key)))
-        for line in bill.lines
-        for charge in line.charges
-    ]
+    if bill.rounding_pico:
+        last, key = bill.lines[-1], f"rounding:{number}"
+        ledger.post([_rounding(period.tenant, bill, key, at)])
+        drafts.keep([(replace(last.first, transfer=key), last.number, 1)])
     terms = BillingTerms.objects.first()
     invoice = Invoice.objects.create(
         number=number,
@@ -101,61 +94,12 @@ def _issue(period: BillingPeriod, bill: Bill, by: str, at: datetime) -> Invoice:
         exact_pico=bill.exact_pico,
         rounding_pico=bill.rounding_pico,
         payable_pico=bill.payable_pico,
-        rows_hash=rules.rows_hash([_hashed(charge) for _, charge in rows]),
+        rows_hash=hashes.texts_hash(drafts.texts(bill.currency)),
         issued_at=at,
         by=by[:128],
     )
-    lines = InvoiceLine.objects.bulk_create(
-        _line(invoice, position, line) for position, line in enumerate(bill.lines, 1)
-    )
-    stored = dict(zip(map(id, bill.lines), lines, strict=True))
-    Charge.objects.bulk_create(
-        [
-            Charge(
-                invoice=invoice,
-                line=stored[id(line)],
-                position=position,
-                project_name=charge.project,
-                key_name=charge.key,
-                version_name=charge.version,
-                description=rules.described(charge)[:400],
-                **{name: getattr(charge, name) for name in CHARGE_FIELDS},
-            )
-            for position, (line, charge) in enumerate(rows, 1)
-        ],
-        batch_size=1000,
-    )
-    if bill.rounding_pico:
-        ledger.post([_rounding(period.tenant, bill, key, at)])
+    drafts.store_lines(invoice, bill.lines)
     return invoice
-
-
-def _rounding_of(charge: rules.ChargeFacts, key: str) -> str:
-    return key if charge.category == ChargeCategory.ADJUSTMENT else ""
-
-
-def _hashed(charge: rules.ChargeFacts) -> tuple:
-    return tuple(str(getattr(charge, name)) for name in charge.__dataclass_fields__)
-
-
-def _line(invoice: Invoice, position: int, line: Line) -> InvoiceLine:
-    key = line.key
-    return InvoiceLine(
-        invoice=invoice,
-        position=position,
-        category=line.category,
-        is_correction=key.is_correction,
-        project=key.project,
-        model=key.model,
-        token_class=key.token_class,
-        priority=key.priority,
-        unit_price_pico=line.charges[0].unit_price_pico,
-        tokens=line.tokens,
-        effective_pico=line.effective_pico,
-        exact_pico=line.exact_pico,
-        rounded_pico=line.rounded_pico,
-        description=rules.described(line.charges[0])[:400],
-    )
 
 
 def _rounding(tenant: Tenant, bill: Bill, key: str, at: datetime) -> TransferWanted:

@@ -8,13 +8,15 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 from django.db.models import Q
 
+from control import checks
 from control.metering.invoices.rules import ChargeFacts
 from control.metering.periods import midnight
-from control.models import Charge, CreditEntry, GoodwillCredit, Price, Tenant
-from control.states import Billing, ChargeCategory, CreditKind
+from control.models import Charge, CreditEntry, GoodwillCredit, Price
+from control.states import ChargeCategory, CreditKind
 
 NO_MARK = 2**62  # above every id: what is open bills what is there
-CHARGES_MAX = 1_000_000
+CHARGES_MAX = 1_000_000  # of an invoice
+PAGE_ROWS = 2000
 
 # Those of the period's own time, and those that came too late for the time they are of.
 BILLED = """
@@ -26,15 +28,27 @@ SELECT * FROM control_usageevent
  WHERE tenant_id = %(tenant)s AND id <= %(mark)s AND id > %(mark_before)s
    AND started_at < %(begins)s
 """
+# What was paid ahead: an account that an older release made has no spans.
+CREDIT = """
+SELECT account.currency, coalesce(span.begins_at, account.begins_at) AS begins_at,
+       coalesce(span.ends_at, account.ends_at) AS ends_at
+  FROM control_account account LEFT JOIN control_creditspan span ON span.account_id = account.id
+ WHERE account.tenant_id = %(tenant)s
+"""
 # First the events, then their four classes: ten million rows are read once.
 SUMS = f"""
-WITH summed AS (
+WITH credit AS MATERIALIZED ({CREDIT}),
+summed AS (
     SELECT (event.started_at AT TIME ZONE %(zone)s)::date AS day,
            event.started_at < %(begins)s AS is_late,
            event.started_at < %(begins)s AND event.started_at >= %(first)s AS is_correction,
            CASE WHEN event.started_at < %(begins)s THEN event.kind ELSE '' END AS kind,
            event.project_id, event.key_id, event.version_id, event.priority, event.price_id,
-           event.currency, sum(event.billed_input) AS input,
+           event.currency,
+           EXISTS (SELECT FROM credit WHERE credit.currency = event.currency
+                      AND credit.begins_at <= event.started_at
+                      AND event.started_at < credit.ends_at) AS is_paid_ahead,
+           sum(event.billed_input) AS input,
            sum(event.billed_cached_input) AS cached_input,
            sum(event.billed_output) AS output, sum(event.billed_reasoning) AS reasoning,
            count(*) FILTER (WHERE event.kind = 'final' AND event.billed_input <> 0) AS input_calls,
@@ -45,11 +59,11 @@ WITH summed AS (
            count(*) FILTER (WHERE event.kind = 'final' AND event.billed_reasoning <> 0)
                AS reasoning_calls
       FROM ({BILLED}) event WHERE event.price_id IS NOT NULL
-     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 SELECT summed.day, summed.is_correction, summed.kind, summed.project_id, project.name,
        summed.key_id, key.name, summed.version_id, coalesce(version.name, ''), model.name,
        class.name, summed.priority, summed.price_id, summed.currency, class.unit_pico,
-       class.tokens, class.calls
+       summed.is_paid_ahead, class.tokens, class.calls
   FROM summed
   JOIN control_price price ON price.id = summed.price_id
   JOIN control_catalogmodel model ON model.id = price.model_id
@@ -63,8 +77,8 @@ SELECT summed.day, summed.is_correction, summed.kind, summed.project_id, project
       ('reasoning', summed.reasoning, coalesce(price.reasoning_pico, price.output_pico),
        summed.reasoning_calls)) AS class (name, tokens, unit_pico, calls)
  WHERE class.tokens <> 0
- ORDER BY 1, 2, 3, project.name, key.name, model.name, 9, class.name, summed.priority, 13, 6, 4
- LIMIT %(most)s
+ ORDER BY 1, 2, 3, project.name, key.name, model.name, 9, class.name, summed.priority, 13, 6, 4,
+       summed.is_paid_ahead
 """
 CALLS = f"""
 SELECT count(*) FILTER (WHERE event.kind = 'final'),
@@ -97,13 +111,24 @@ class Span:
             "first": self.first_at,
             "mark": self.events_up_to,
             "mark_before": self.events_before,
-            "most": CHARGES_MAX,
         }
 
 
-def charges(span: Span) -> list[ChargeFacts]:
-    tenant = Tenant.objects.get(pk=span.tenant_id)
-    return [*_usage(span, tenant), *_bought(span), *_goodwill(span)]
+def charges(span: Span) -> Iterator[ChargeFacts]:
+    """All of them, for an invoice: refused, not cut off, if they are too many for one."""
+    for count, charge in enumerate(stream(span), 1):
+        if count > CHARGES_MAX:
+            rows = f"it has more than {CHARGES_MAX} rows by day, key and SKU"
+            what = f"{rows}: split the tenant, or raise CHARGES_MAX"
+            raise checks.refuse("period", what)
+        yield charge
+
+
+def stream(span: Span) -> Iterator[ChargeFacts]:
+    """One after another; the database keeps those that are not yet read."""
+    yield from _usage(span)
+    yield from _bought(span)
+    yield from _goodwill(span)
 
 
 def calls(span: Span) -> tuple[int, int]:
@@ -113,15 +138,11 @@ def calls(span: Span) -> tuple[int, int]:
         return cursor.fetchone()
 
 
-def _usage(span: Span, tenant: Tenant) -> Iterator[ChargeFacts]:
-    with connection.cursor() as cursor:
-        cursor.execute(SUMS, span.values)
-        rows = cursor.fetchall()
-    is_prepaid = tenant.billing == Billing.PREPAID
-    lists = _ListPrices(tenant.pk)
-    for day, is_correction, kind, *names, currency, unit_pico, tokens, calls_ in rows:
+def _usage(span: Span) -> Iterator[ChargeFacts]:
+    lists = _ListPrices(span.tenant_id)
+    for day, is_correction, kind, *names, paid_ahead, tokens, calls_ in _rows(span):
         project_id, project, key_id, key, version_id, version, model, *rest = names
-        token_class, priority, price_id = rest
+        token_class, priority, price_id, currency, unit_pico = rest
         begins, ends = day_of(day, span)
         pico = int(tokens) * unit_pico
         charge = ChargeFacts(
@@ -129,7 +150,7 @@ def _usage(span: Span, tenant: Tenant) -> Iterator[ChargeFacts]:
             begins_at=begins,
             ends_at=ends,
             # What is paid ahead was billed when the credit was bought.
-            billed_pico=0 if is_prepaid and currency == tenant.credit_currency else pico,
+            billed_pico=0 if paid_ahead else pico,
             effective_pico=pico,
             is_correction=is_correction,
             kind=kind,
@@ -149,6 +170,13 @@ def _usage(span: Span, tenant: Tenant) -> Iterator[ChargeFacts]:
             calls=calls_,
         )
         yield replace(charge, corrects=corrected_row(span, charge)) if is_correction else charge
+
+
+def _rows(span: Span) -> Iterator[tuple]:
+    with connection.chunked_cursor() as cursor:
+        cursor.execute(SUMS, span.values)
+        while page := cursor.fetchmany(PAGE_ROWS):
+            yield from page
 
 
 def day_of(day: date, span: Span) -> tuple[datetime, datetime]:

@@ -93,7 +93,7 @@ def correct_call(
         kinds = (f"adj{number}", f"adj{number + 1}")
         changes = ((kinds[0], -wrong), (kinds[1], right))
         total = sum(_store(last, kind, counts, at) for kind, counts in changes)
-        _spend(last, right.total - wrong.total, total)
+        _spend(last, right.total - wrong.total, total, at)
         change = (_told(wrong), _told(right))
         record(
             "correct call", f"{tenant_name} {call_id}", by=by, reason=reason, at=at, change=change
@@ -180,8 +180,8 @@ def _amount(row: UsageEvent, counts: Counts) -> int:
     )
 
 
-def _spend(last: UsageEvent, tokens: int, pico: int) -> None:
+def _spend(last: UsageEvent, tokens: int, pico: int, at: datetime) -> None:
     """Of the budgets of the call's own period, and of credit paid ahead."""
     charged = Charge(pico, last.currency, last.price_id, "correction")
     names = (last.tenant_id, last.project_id, last.key_id, last.started_at)
-    budgets.spend(OWNER, [Spending(*names, charged, tokens)])
+    budgets.spend(OWNER, [Spending(*names, charged, tokens)], at=at)

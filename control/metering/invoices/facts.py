@@ -111,10 +111,6 @@ def period_list(
     return [_period(row, at) for row in ordered]
 
 
-def periods_count(tenant: str = "") -> int:
-    return _periods(tenant).count()
-
-
 def _periods(tenant: str) -> QuerySet[BillingPeriod]:
     rows = BillingPeriod.objects.all()
     return rows.filter(tenant__name=tenant) if tenant else rows
@@ -156,6 +152,12 @@ def period_named(tenant: str, month: str) -> BillingPeriod:
     if found is None:
         raise checks.unknown("month", f"tenant {tenant!r} has no period of {month}")
     return found
+
+
+def has_open(month: str, tenant: str = "") -> bool:
+    """A period of it, or of a month before it, that is not closed yet: of a tenant or of any."""
+    rows = _periods(tenant).exclude(state=PeriodState.CLOSED)
+    return any(month_text(one.begins_at, one.timezone) <= month for one in rows)
 
 
 def has_tenant(name: str) -> bool:
@@ -255,9 +257,9 @@ def _line(currency: str, position: int, line: rules.Line) -> LineFacts:
         is_correction=line.key.is_correction,
         project=line.key.project,
         sku=rules.sku(line.key.model, line.key.token_class, line.key.priority),
-        description=rules.described(line.charges[0]),
+        description=rules.described(line.first),
         tokens=line.tokens,
-        unit_price=_per_million(line.charges[0].unit_price_pico),
+        unit_price=_per_million(line.first.unit_price_pico),
         exact=amount_text(line.exact_pico),
         rounded=rules.money(line.rounded_pico, currency),
     )

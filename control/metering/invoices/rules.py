@@ -1,7 +1,6 @@
 """Charges → invoice lines, rounded once; whether a period may close; what a correction is. Pure."""
 
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -20,6 +19,7 @@ MINOR_DIGITS = {
 MINOR_DIGITS_USUAL = 2
 CREDIT_MAX_PICO = 10**9 * PICO
 REASON_CHARACTERS_MAX = 300
+LINES_MAX = 100_000  # of a period, in memory while it is closed
 CLASS_WORDS = {
     TokenClass.INPUT: "input tokens",
     TokenClass.CACHED_INPUT: "cached input tokens",
@@ -29,7 +29,7 @@ CLASS_WORDS = {
 ROUNDING = "Rounding"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChargeFacts:
     """A day of a SKU of one key, as the database counted it; a credit or a purchase has no SKU."""
 
@@ -59,6 +59,11 @@ class ChargeFacts:
     transfer: str = ""
     description: str = ""
 
+    @property
+    def is_paid_ahead(self) -> bool:
+        """It was billed when the credit was bought that it is paid for by."""
+        return self.category == ChargeCategory.USAGE and self.billed_pico != self.effective_pico
+
 
 class LineKey(NamedTuple):
     """What shares a line: one SKU of one project at one unit price."""
@@ -70,18 +75,23 @@ class LineKey(NamedTuple):
     token_class: str
     priority: str
     unit_price_pico: int
+    is_paid_ahead: bool
     description: str
 
 
 @dataclass(frozen=True)
 class Line:
+    """What its charges come to. They are not kept: `first` stands for them, they are alike."""
+
     key: LineKey
     category: str
     tokens: int | None
     effective_pico: int
     exact_pico: int
     rounded_pico: int
-    charges: tuple[ChargeFacts, ...]
+    first: ChargeFacts
+    charges: int  # how many it sums
+    number: int  # by which its tally knows it
 
 
 @dataclass(frozen=True)
@@ -116,26 +126,65 @@ def rounded(pico: int, currency: str) -> int:
     return whole if pico >= 0 else -whole
 
 
+@dataclass(slots=True)
+class _Sum:
+    number: int
+    first: ChargeFacts
+    charges: int = 0
+    tokens: int | None = None
+    effective_pico: int = 0
+    exact_pico: int = 0
+
+    def add(self, charge: ChargeFacts) -> None:
+        self.charges += 1
+        self.effective_pico += charge.effective_pico
+        self.exact_pico += charge.billed_pico
+        if charge.tokens is not None:
+            self.tokens = (self.tokens or 0) + charge.tokens
+
+
+class Tally:
+    """Adds charges up, one after another: what it keeps grows with the lines alone."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, LineKey], _Sum] = {}
+
+    def add(self, charge: ChargeFacts) -> tuple[int, int]:
+        """(the number of its line, which of that line's charges it is, from 1)"""
+        key = charge.currency, _line_key(charge)
+        found = self._sums.get(key)
+        if found is None:
+            if len(self._sums) >= LINES_MAX:
+                what = f"it has more than {LINES_MAX} lines by project and SKU: split the tenant"
+                raise checks.refuse("period", what)
+            found = self._sums[key] = _Sum(len(self._sums) + 1, charge)
+        found.add(charge)
+        return found.number, found.charges
+
+    def bills(self, begins_at: datetime, ends_at: datetime) -> list[Bill]:
+        """One for each currency that anything was charged in."""
+        of_currency: dict[str, list[Line]] = {}
+        for (currency, key), found in sorted(self._sums.items(), key=lambda item: item[0]):
+            of_currency.setdefault(currency, []).append(_line(key, found, currency))
+        numbers = range(len(self._sums) + 1, len(self._sums) + len(of_currency) + 1)
+        return [
+            _bill(currency, lines, (begins_at, ends_at), number)
+            for (currency, lines), number in zip(of_currency.items(), numbers, strict=True)
+        ]
+
+
 def bills(charges: Iterable[ChargeFacts], begins_at: datetime, ends_at: datetime) -> list[Bill]:
-    """One for each currency that anything was charged in."""
-    of_currency: dict[str, list[ChargeFacts]] = {}
+    tally = Tally()
     for charge in charges:
-        of_currency.setdefault(charge.currency, []).append(charge)
-    return [
-        _bill(currency, of_currency[currency], (begins_at, ends_at))
-        for currency in sorted(of_currency)
-    ]
+        tally.add(charge)
+    return tally.bills(begins_at, ends_at)
 
 
-def _bill(currency: str, charges: list[ChargeFacts], span: tuple[datetime, datetime]) -> Bill:
-    grouped: dict[LineKey, list[ChargeFacts]] = {}
-    for charge in charges:
-        grouped.setdefault(_line_key(charge), []).append(charge)
-    lines = [_line(key, grouped[key], currency) for key in sorted(grouped)]
+def _bill(currency: str, lines: list[Line], span: tuple[datetime, datetime], number: int) -> Bill:
     exact = sum(line.exact_pico for line in lines)
     payable = sum(line.rounded_pico for line in lines)
     if payable != exact:
-        lines.append(_rounding_line(currency, payable - exact, span))
+        lines = [*lines, _rounding_line(currency, payable - exact, span, number)]
     return Bill(currency, tuple(lines), exact, payable - exact, payable)
 
 
@@ -156,25 +205,26 @@ def _line_key(charge: ChargeFacts) -> LineKey:
         token_class=charge.token_class,
         priority=charge.priority,
         unit_price_pico=-1 if charge.unit_price_pico is None else charge.unit_price_pico,
+        is_paid_ahead=charge.is_paid_ahead,
         description="" if charge.model else charge.description,
     )
 
 
-def _line(key: LineKey, charges: list[ChargeFacts], currency: str) -> Line:
-    exact = sum(charge.billed_pico for charge in charges)
-    has_tokens = any(charge.tokens is not None for charge in charges)
+def _line(key: LineKey, found: _Sum, currency: str) -> Line:
     return Line(
         key=key,
-        category=charges[0].category,
-        tokens=sum(charge.tokens or 0 for charge in charges) if has_tokens else None,
-        effective_pico=sum(charge.effective_pico for charge in charges),
-        exact_pico=exact,
-        rounded_pico=rounded(exact, currency),
-        charges=tuple(charges),
+        category=found.first.category,
+        tokens=found.tokens,
+        effective_pico=found.effective_pico,
+        exact_pico=found.exact_pico,
+        rounded_pico=rounded(found.exact_pico, currency),
+        first=found.first,
+        charges=found.charges,
+        number=found.number,
     )
 
 
-def _rounding_line(currency: str, pico: int, span: tuple[datetime, datetime]) -> Line:
+def _rounding_line(currency: str, pico: int, span: tuple[datetime, datetime], number: int) -> Line:
     """Its exact amount is what all roundings came to; itself it adds nothing to what is payable."""
     charge = ChargeFacts(
         currency,
@@ -184,7 +234,7 @@ def _rounding_line(currency: str, pico: int, span: tuple[datetime, datetime]) ->
         category=ChargeCategory.ADJUSTMENT,
         description=ROUNDING,
     )
-    return Line(_line_key(charge), charge.category, None, pico, pico, 0, (charge,))
+    return Line(_line_key(charge), charge.category, None, pico, pico, 0, charge, 1, number)
 
 
 def sku(model: str, token_class: str, priority: str) -> str:
@@ -196,6 +246,7 @@ def described(charge: ChargeFacts) -> str:
     if not charge.model:
         return charge.description
     words = f"{charge.model} {CLASS_WORDS[TokenClass(charge.token_class)]}, {charge.priority}"
+    words += ", paid ahead" if charge.is_paid_ahead else ""
     if not charge.is_correction:
         return words
     return f"{words}: {'reversal' if (charge.tokens or 0) < 0 else 'corrected or late'}"
@@ -204,12 +255,6 @@ def described(charge: ChargeFacts) -> str:
 def number_of(tenant: str, begins_at: datetime, currency: str) -> str:
     """`begins_at` is in the tenant's zone; the same period always has the same number."""
     return f"{tenant}-{begins_at:%Y-%m-%d}-{currency}"
-
-
-def rows_hash(rows: Iterable[Sequence[object]]) -> str:
-    """Of the rows in their sorted order, as text: whoever has the rows can compute it."""
-    texts = sorted("\t".join("" if cell is None else str(cell) for cell in row) for row in rows)
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def why_not_close(

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Decimal
 from uuid import uuid4
 
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 
 from control import checks
 from control.metering import ledger
@@ -14,9 +13,17 @@ from control.metering.ledger import PostingWanted, TransferWanted
 from control.metering.prepaid import rules
 from control.metering.prepaid.rules import FOR_EVER, CreditWanted
 from control.metering.rules import amount_text
-from control.models import Account, CreditEntry, Tenant, Transfer, UsageEvent
+from control.models import (
+    Account,
+    BillingPeriod,
+    CreditEntry,
+    CreditSpan,
+    Tenant,
+    Transfer,
+    UsageEvent,
+)
 from control.models.audit import record
-from control.states import BudgetUnit, CreditKind
+from control.states import BudgetUnit, CreditKind, PeriodState
 
 
 def add_credit(wanted: CreditWanted, *, by: str, reason: str, at: datetime) -> CreditEntry:
@@ -33,6 +40,7 @@ def add_credit(wanted: CreditWanted, *, by: str, reason: str, at: datetime) -> C
         if known := CreditEntry.objects.filter(transfer__idempotency_key=key).first():
             return _same(known, wanted, change)
         account = _account(tenant, wanted)
+        at = max([at, *_closed_until(tenant)])  # it may have waited for a close
         _change_amount(account, change)
         transfer = _post(key, tenant.pk, wanted, change, at)
         entry = CreditEntry.objects.create(
@@ -55,6 +63,12 @@ def _same(known: CreditEntry, wanted: CreditWanted, change: int) -> CreditEntry:
     if (known.kind, known.currency, known.amount_pico) == (wanted.kind, wanted.currency, change):
         return known
     raise checks.refuse("reference", f"{wanted.reference!r} names other credit: take another one")
+
+
+def _closed_until(tenant: Tenant) -> list[datetime]:
+    """What is dated in a month that is closed would be on no invoice."""
+    closed = BillingPeriod.objects.filter(tenant=tenant, state=PeriodState.CLOSED)
+    return list(closed.order_by("-ends_at").values_list("ends_at", flat=True)[:1])
 
 
 def _account(tenant: Tenant, wanted: CreditWanted) -> Account:
@@ -93,29 +107,42 @@ def _post(key: str, tenant_id: int, wanted: CreditWanted, change: int, at: datet
 def set_prepaid(tenant: Tenant, currency: str, at: datetime) -> None:
     """In a transaction that holds the tenant's row: calls that begin from now on are paid for by
     credit in that currency, or by none if it is empty. What is left of credit stays."""
-    accounts = Account.objects.filter(tenant=tenant)
-    accounts.exclude(currency=currency).filter(ends_at=FOR_EVER).update(ends_at=at)
+    open_now = Account.objects.filter(tenant=tenant, ends_at=FOR_EVER)
+    for account in open_now.exclude(currency=currency):
+        _settle(account, -_spent_since(account, at), at)
+        _spans(account).filter(ends_at=FOR_EVER).update(ends_at=at)
+        Account.objects.filter(pk=account.pk).update(ends_at=at)
     if not currency:
         return
-    account, made = Account.objects.get_or_create(
-        tenant=tenant,
-        currency=currency,
-        defaults={
-            "unit": BudgetUnit.CREDIT,
-            "amount": 0,
-            "begins_at": at,
-            "ends_at": FOR_EVER,
-        },
-    )
-    if not made:
-        Account.objects.filter(pk=account.pk).update(ends_at=FOR_EVER)
+    values = {"unit": BudgetUnit.CREDIT, "amount": 0, "begins_at": at, "ends_at": at}
+    account, _ = Account.objects.get_or_create(tenant=tenant, currency=currency, defaults=values)
+    if account.ends_at == FOR_EVER:
         return
-    # Calls that were stored before the account was there, and have begun after.
-    events = UsageEvent.objects.filter(tenant=tenant, started_at__gte=at, currency=currency)
-    spent = events.aggregate(pico=Sum("amount_pico"))["pico"] or Decimal(0)
-    if spent:
-        Account.objects.filter(pk=account.pk).update(spent=spent)
-        draw({account.pk: (tenant.pk, currency)}, {account.pk: int(spent)}, at)
+    _spans(account).create(begins_at=at, ends_at=FOR_EVER)
+    Account.objects.filter(pk=account.pk).update(ends_at=FOR_EVER)
+    _settle(account, _spent_since(account, at), at)
+
+
+def _spans(account: Account) -> QuerySet[CreditSpan]:
+    """One that an older release made has none yet; those of no length are none."""
+    if account.begins_at < account.ends_at and not account.spans.exists():
+        account.spans.create(begins_at=account.begins_at, ends_at=account.ends_at)
+    account.spans.filter(ends_at__lte=F("begins_at")).delete()
+    return account.spans
+
+
+def _spent_since(account: Account, at: datetime) -> int:
+    """By calls that have begun since, and were stored before the tenant paid another way."""
+    events = UsageEvent.objects.filter(
+        tenant=account.tenant_id, started_at__gte=at, currency=account.currency
+    )
+    return int(events.aggregate(pico=Sum("amount_pico"))["pico"] or 0)
+
+
+def _settle(account: Account, pico: int, at: datetime) -> None:
+    if pico:
+        Account.objects.filter(pk=account.pk).update(spent=F("spent") + pico)
+        draw({account.pk: (account.tenant_id, account.currency)}, {account.pk: pico}, at)
 
 
 def draw(accounts: Mapping[int, tuple[int, str]], units: Mapping[int, int], at: datetime) -> None:

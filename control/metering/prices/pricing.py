@@ -1,10 +1,11 @@
 """Prices of calls as their events are stored: the tier goes by what is stored before them."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from django.db import connection
 
+from control.metering.instants import instant, microseconds_of
 from control.metering.periods import MONTH, Period, period_of
 from control.metering.prices import books
 from control.metering.prices.rules import (
@@ -18,8 +19,8 @@ from control.metering.prices.rules import (
     tiers_in_force,
     tokens_counted,
 )
+from control.metering.records import Close
 from control.metering.rules import Tokens
-from control.metering.spool import Close
 from control.models import Tenant, Version
 
 _STORED = (
@@ -69,13 +70,13 @@ class Pricing:
         if any(_has_tiers(rows) for mine in self._books.values() for rows in mine.values()):
             self._lock(closes)
 
-    def price(self, close: Close, tokens: Tokens, started_at: datetime) -> tuple[Charge, int]:
+    def price(self, close: Close, tokens: Tokens, started_us: int) -> tuple[Charge, int]:
         """What it costs, and what its gateway holds for it: the same, where books have no tiers."""
-        tiers = self._tiers(close, started_at)
+        tiers = self._tiers(close, started_us)
         if len(tiers) < 2:
             charged = charge(close.outcome, tokens, tiers[0] if tiers else None)
             return charged, charged.amount_pico
-        volume = self._volume(close, started_at)
+        volume = self._volume(close, instant(close.started_at))
         charged = charge(close.outcome, tokens, row_of(tiers, self._volumes[volume]))
         call = (close.tenant_id, close.call_id)
         if call not in self._known:
@@ -92,14 +93,15 @@ class Pricing:
         with connection.cursor() as cursor:
             cursor.execute(_ADD, [*columns, [self._volumes[key] for key in keys]])
 
-    def _tiers(self, close: Close, at: datetime) -> Rows:
+    def _tiers(self, close: Close, at_us: int) -> Rows:
         key = (close.version_id, close.tenant_id, close.priority)
         spans = self._spans.get(key)
         if spans is None:
             mine = self._books.get(close.version_id, {})
             own = mine.get(close.tenant_id, ())
-            spans = self._spans[key] = spans_of(mine.get(None, ()), own, close.priority)
-        return tiers_in_force(spans, at)
+            found = spans_of(mine.get(None, ()), own, close.priority)
+            spans = self._spans[key] = [_in_microseconds(span) for span in found]
+        return tiers_in_force(spans, at_us)
 
     def _lock(self, closes: Sequence[Close]) -> None:
         """In order, so that two shippers never wait for each other; also what is stored already."""
@@ -110,8 +112,8 @@ class Pricing:
         ends: dict[Volume, datetime] = {}
         calls: list[Close] = []
         for close in closes:
-            at = datetime.fromtimestamp(close.started_at, UTC)
-            if len(self._tiers(close, at)) > 1:
+            at = instant(close.started_at)
+            if len(self._tiers(close, microseconds_of(at))) > 1:
                 ends[self._volume(close, at)] = self._month(close.tenant_id, at).ends_at
                 calls.append(close)
         if ends:
@@ -140,6 +142,12 @@ class Pricing:
                 return month
         months.append(period_of(at, MONTH, self._zones.get(tenant_id, "UTC")))
         return months[-1]
+
+
+def _in_microseconds(span: Span) -> Span:
+    """Instants of calls come as numbers: to make each a datetime takes longer than to price it."""
+    ends = None if span.ends is None else microseconds_of(span.ends)
+    return span._replace(begins=microseconds_of(span.begins), ends=ends)
 
 
 def _has_tiers(rows: Rows) -> bool:

@@ -63,8 +63,8 @@ class Charge(NamedTuple):
 class Span(NamedTuple):
     """When one version of a book may hold, and its rows for a priority, by volume."""
 
-    begins: datetime
-    ends: datetime | None
+    begins: datetime | int  # epoch microseconds, where many calls are asked about
+    ends: datetime | int | None
     tiers: Rows
 
 
@@ -176,7 +176,7 @@ def _spans(rows: Iterable[PriceFacts], priority: str) -> list[Span]:
     return found
 
 
-def tiers_in_force(spans: Iterable[Span], at: datetime) -> Rows:
+def tiers_in_force(spans: Iterable[Span], at: datetime | int) -> Rows:
     """Its rows by volume, least first; none, if nothing is priced at that instant."""
     for begins, ends, tiers in spans:
         if begins <= at and (ends is None or at < ends):

@@ -21,20 +21,21 @@ from control.metering.prices.preview import (
 from control.metering.prices.rules import Prices, Rows
 from control.metering.prices.wanted import PriceWanted
 from control.metering.rules import Tokens
-from control.models import CatalogModel, Tenant, UsageHour
+from control.models import CatalogModel, Tenant, UsageHour, Version
 from control.states import Outcome
 
 CHANGES_MAX = 1000  # shown, those that pay most more first
 _COUNTS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
 # By whether there was output and whether any arrived: sums of those alike are billed as each is.
+# Its conditions are those of the index usage_interrupted.
 _INTERRUPTED = """
 SELECT tenant_id, priority, outcome, {hour}, count(*), sum(input_tokens),
        sum(cached_input_tokens), sum(output_tokens), sum(reasoning_tokens),
        sum(least(delivered_tokens, output_tokens)),
        sum(least(reasoning_tokens, delivered_tokens, output_tokens))
-  FROM control_usageevent event JOIN control_version version ON version.id = event.version_id
- WHERE started_at >= %(since)s AND started_at < %(until)s AND kind = 'final'
-   AND version.model_id = %(model)s AND outcome <> 'complete'
+  FROM control_usageevent
+ WHERE version_id = ANY(%(versions)s) AND started_at >= %(since)s AND started_at < %(until)s
+   AND kind = 'final' AND outcome <> 'complete'
  GROUP BY 1, 2, 3, 4, output_tokens > 0, least(delivered_tokens, output_tokens) > 0
 """
 
@@ -119,8 +120,9 @@ def traffic_of(model_id: int, since: datetime, until: datetime, *, by_hour: bool
         )
     ]
     hour = "date_trunc('hour', started_at, 'UTC')" if by_hour else "NULL::timestamptz"
+    versions = list(Version.objects.filter(model_id=model_id).values_list("pk", flat=True))
     with connection.cursor() as cursor:
-        named = {"model": model_id, "since": since, "until": until}
+        named = {"versions": versions, "since": since, "until": until}
         cursor.execute(_INTERRUPTED.format(hour=hour), named)
         for tenant_id, priority, outcome, at, calls, *counts in cursor.fetchall():
             *counts, sent_reasoning = map(int, counts)

@@ -33,5 +33,7 @@ def tenant_of(user) -> str | None:
     """None: nobody's, signed out, set inactive, or its tenant is in the archive."""
     if not (user and user.is_authenticated and user.is_active):
         return None
-    rows = TenantMember.objects.filter(user_id=user.pk, tenant__archived_at=None)
+    rows = TenantMember.objects.filter(
+        user_id=user.pk, user__is_active=True, tenant__archived_at=None
+    )
     return rows.values_list("tenant__name", flat=True).first()

@@ -61,11 +61,11 @@ def serving() -> Iterator[Store]:
     handler = type("OfThisStore", (Handler,), {"store": store})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     store.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
         yield store
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(30)
         server.server_close()

@@ -94,6 +94,23 @@ def test_requests_are_signed_as_amazon_documents_it():
     assert headers != s3.signed("HEAD", url, access, at)
 
 
+@pytest.mark.parametrize(
+    ("query", "signature"),
+    [
+        ("lifecycle", "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"),
+        ("max-keys=2&prefix=J", "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
+        ("prefix=J&max-keys=2", "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
+    ],
+)
+def test_queries_are_signed_as_amazons_examples_are(query, signature):
+    access = Access(
+        s3_key_id="AKIAIOSFODNN7EXAMPLE", s3_secret="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+    )
+    url = f"https://examplebucket.s3.amazonaws.com/?{query}"
+    headers = s3.signed("GET", url, access, datetime(2013, 5, 24, tzinfo=UTC))
+    assert headers["authorization"].endswith(f"Signature={signature}")
+
+
 WHOLE = ["config.json", "model.safetensors", "tokenizer.json", "LICENSE"]
 
 

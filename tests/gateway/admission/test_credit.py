@@ -15,7 +15,7 @@ from control.gateway.admission.credit import (
 )
 from control.gateway.terms import terms_of
 from control.metering.prices.rules import PriceFacts, Prices
-from control.metering.spool import Close
+from control.metering.records import Close
 from control.routes.snapshot import (
     BudgetInfo,
     DeploymentInfo,

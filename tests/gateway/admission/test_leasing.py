@@ -6,7 +6,8 @@ from itertools import count
 import pytest
 from django.conf import settings
 
-from control.gateway.admission.leases import Lease, Taken, block_of
+from control.gateway.admission.bundles import Taken
+from control.gateway.admission.leases import Lease, block_of
 from control.gateway.admission.rules import Hold, Refused, Slots, Used, checks_of
 from tests.gateway.admission.test_counters import Clients
 

@@ -1,6 +1,7 @@
 """Four processes and one real Valkey, each heard at its own pace: what holds whatever happens."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from control.gateway.admission import scripts
+from control.gateway.admission.bundles import Taken
 from control.gateway.admission.counters import Counters
-from control.gateway.admission.leases import Taken
 from control.gateway.admission.rules import Hold, Used, checks_of
+from control.gateway.admission.valkey import encode
 from control.gateway.limits import Limits
 from tests.gateway.admission.test_scripts import NOW, SECOND, START
 
@@ -70,6 +72,10 @@ class Process:
 
         self.loop.run_until_complete(asyncio.wait_for(heard(), 30))
 
+    def say(self, word: bytes) -> None:
+        """Behind all that it has sent so far."""
+        self.do(lambda: self.counters.valkey.send(word, _ignore))
+
     def sweep(self) -> None:
         for _ in range(3):  # the third time it renews
             self.do(lambda: self.counters.sweep(self.clock()))
@@ -82,6 +88,10 @@ class Process:
         self.loop.close()
 
 
+def _ignore(reply: object) -> None:
+    """Nobody waits for it."""
+
+
 class Store:
     """What all processes count in, with a clock that only tests move."""
 
@@ -89,11 +99,22 @@ class Store:
         self.client = redis.Redis.from_url(settings.REDIS_LIVE_URL, decode_responses=True)
         self.client.flushdb()
         self.at = 0.0
+        self.said: dict[int, int] = {}  # words of each, so far
         self.pass_time(0.0)
 
     def pass_time(self, seconds: float) -> None:
         self.at += seconds
         self.client.set("test:now", self.now())
+
+    def read(self, processes: list[Process]) -> None:
+        """All that they have sent: of two connections it may read either first."""
+        for number, process in enumerate(processes):
+            process.say(encode("INCR", f"test:read:{number}"))
+            self.said[number] = self.said.get(number, 0) + 1
+        until = time.monotonic() + 30
+        for number, said in self.said.items():
+            while int(self.client.get(f"test:read:{number}") or 0) < said:
+                assert time.monotonic() < until
 
     def now(self) -> int:
         return int((int(START) + self.at) * SECOND)
@@ -196,6 +217,7 @@ class Machine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.125, 1.0, 3.0, 9.0]), asleep=st.integers(0, 2 * PROCESSES))
     def time_passes(self, seconds: float, asleep: int) -> None:
         """One process may hear and do nothing meanwhile; a number beyond them is none."""
+        self.store.read(self.all)
         self.store.pass_time(seconds)
         for number, process in enumerate(self.all):
             if process.clock() - process.renewed_at >= LEASE_SECONDS:

@@ -77,7 +77,11 @@ calls = st.lists(
 
 
 @given(checks(), calls, st.data())
-@how(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@how(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_valkey_decides_as_the_rules_do(client, checks, calls, data):
     forgot = data.draw(st.booleans())  # what it held before, so that all starts empty
     store = Store(client, forgot=forgot)

@@ -117,6 +117,8 @@ async def test_the_answer_is_the_same_as_if_nothing_had_been_lost(place, stubs, 
     assert closed.input_tokens == usage["prompt_tokens"]
     [lost] = closed.tries  # the second prefill is the platform's
     assert (lost.input_tokens, lost.output_tokens) == (closed.input_tokens + 5, 0)
+    chosen = {one["replica"]: len(one["figures"]) for one in closed.trace.decisions}
+    assert chosen == {1: 2, 2: 2}  # both choices, with the figures of their moments
     assert len(place.opens()) == len(place.closes()) == 2
 
 

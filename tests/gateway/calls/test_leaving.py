@@ -36,8 +36,14 @@ class Fleet:
     async def holds(self, calls=1, tokens=5):
         counters = self.old.stub.counters
         await self.place.until(
-            lambda: counters.running == calls and counters.generation_tokens >= tokens
+            lambda: counters.running == calls and (not tokens or self._read() >= tokens)
         )
+
+    def _read(self) -> int:
+        """Tokens of streams that have come as far as the gateway."""
+        attempts = [one for live in self.place.shared.replicas.all() for one in live.attempts]
+        usages = [one.reader.usage() for one in attempts if one.reader]
+        return sum(usage.output for usage in usages if usage)
 
     async def stop(self):
         for engine in (self.old, self.new):

@@ -217,6 +217,17 @@ async def test_not_one_token_of_a_window_is_shown_before_its_verdict(place, engi
     assert (window.split()[-1], second.split()[-1]) == ("t64", "t128")
 
 
+async def test_a_window_is_of_tokens_though_chunks_hold_several(place, engines, judge):
+    """As an engine sends them that guesses ahead, or is asked too seldom."""
+    body = b"".join(chunk(f"t{n} ", usage=(7, 4 * n)) for n in range(1, 41))
+    await engines(Script(body + chunk(finish="stop") + DONE, split="frame"))
+    judging = await judge(says(CLEAN), before=False, after=True)
+    answer = await place.post(chat(stream=True))
+    assert content(answer.body) == "".join(tokens(1, 40))
+    windows = [texts[0].split()[-1] for texts in asked(judging)]
+    assert windows == ["t16", "t32", "t40"]
+
+
 async def test_the_last_words_are_judged_before_the_stream_ends(place, engines, judge):
     await engines(streamed("a ", "b"))
     await judge(says(FLAGGED), before=False, after=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import h11
 
 from control.gateway.errors import Headers, Refusal, body_of
+from control.gateway.http1.connections import Connections
 from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection
 from control.gateway.limits import Limits
@@ -59,6 +60,9 @@ class App:
     def judge_head(self, request: Request) -> None:
         """Everybody may."""
 
+    def turn_away(self, request: Request, refusal: Refusal) -> None:
+        """Nothing is counted."""
+
     def serve(self, request: Request, connection: Connection) -> None:
         names = frozenset(request.headers)
         self.served.append(Message(request.method, request.head.target, bytes(request.body), names))
@@ -77,7 +81,7 @@ class App:
 def fed(parts: list[bytes]) -> tuple[list[Message], bytes]:
     """What was served, and what was written back."""
     app, transport = App(), Transport()
-    connection = Connection(app, LIMITS, set())
+    connection = Connection(app, LIMITS, Connections(LIMITS))
     connection.connection_made(transport)
     for part in parts:
         connection.data_received(part)

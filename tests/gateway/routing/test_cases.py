@@ -11,6 +11,7 @@ async def test_t01_a_dead_replica_costs_no_call_and_is_ejected(tmp_path):
     engine = Upstream(answered())
     async with Place(tmp_path, limits={"eject_seconds": 1000}) as place:
         place.know_replicas(replica(1, await engine.start()), replica(2, free_port()))
+        place.shared.replicas._live[1].in_flight += 1  # so that the dead one is asked first
         answers = [await place.post(chat()) for _ in range(12)]
         assert {answer.status for answer in answers} == {200}
         assert sum(closed.attempts - 1 for closed in place.closes()) == 1

@@ -3,8 +3,9 @@
 import pytest
 
 from control.gateway import errors
-from control.gateway.routing.guards import TOKENS_SHARE, Guards
+from control.gateway.routing.guards import Guards
 from control.gateway.routing.room import Room
+from control.routes.cache_use import GUARDED_SHARE
 from control.routes.snapshot import DeploymentInfo
 from tests.gateway.place import chat, route, target
 from tests.gateway.upstream import Script, answered, chunk
@@ -52,7 +53,7 @@ def test_what_was_learned_stays_with_a_new_snapshot_but_not_with_a_new_failure()
 
 def test_a_guard_ends_by_itself():
     known = guards(a_guarded(until=AT + 600))
-    assert known.share("d") == TOKENS_SHARE
+    assert known.share("d") == GUARDED_SHARE
     assert not known.sweep(AT + 599)
     assert known.sweep(AT + 600)
     assert known.share("d") == 1.0
@@ -77,7 +78,7 @@ def test_a_guarded_replica_lends_a_fifth_less_of_its_cache():
     room.take(1, is_batch=False)
     fits = {"batch": 0.0, "slots": 1, "slots_in_all": 1}
     assert room.fits(8_999, **fits)
-    room.cap(TOKENS_SHARE)
+    room.cap(GUARDED_SHARE)
     assert not room.fits(7_200, **fits)
     assert room.fits(7_199, **fits)
     room.resize(20_000)  # what it holds may be told anew meanwhile
@@ -117,6 +118,10 @@ async def test_a_call_without_a_first_token_runs_elsewhere_when_its_engine_dies(
     """Out of memory: the engine's socket is reset, and the tenant has been told nothing."""
     dead = await engines(Script(told, end="rst"))
     await engines(answered("fine"))
+    fine = place.shared.replicas._live[2]
+    fine.in_flight += 1  # so that the other is asked first, and not by chance
+    assert (await place.post(chat())).status == 200
+    fine.in_flight -= 1
+    assert len(dead.seen) == 1
     answers = [await place.post(chat()) for _ in range(8)]
     assert {answer.status for answer in answers} == {200}
-    assert dead.seen

@@ -8,6 +8,7 @@ from tests.gateway.upstream import Upstream, answered, error
 async def test_a_call_that_an_engine_failed_is_answered_by_another(place, engines):
     bad = await engines(error(500))
     await engines(answered("fine"))
+    place.shared.replicas._live[2].in_flight += 1  # so that the bad one is asked first
     answers = [await place.post(chat()) for _ in range(16)]
     assert {answer.status for answer in answers} == {200}
     assert bad.seen
@@ -25,23 +26,31 @@ async def test_retries_end_with_their_budget(tmp_path):
         await worse.stop()
 
 
-async def test_a_full_engine_is_left_for_one_that_does_not_queue(place, engines):
-    full = await engines(error(503, "The queue is full."))
-    calm = await engines(answered("fine"))
-    for _ in range(16):
-        assert (await place.post(chat())).status == 200
-    assert full.seen
-    assert len(calm.seen) == 16
+async def test_a_full_engine_is_left_for_one_that_does_not_queue(tmp_path):
+    full, calm = Upstream(error(503, "The queue is full.")), Upstream(answered("fine"))
+    async with Place(tmp_path, limits={"retry_burst": 16}) as place:  # each may meet it first
+        place.know_replicas(replica(1, await full.start()), replica(2, await calm.start()))
+        place.shared.replicas._live[2].in_flight += 1  # so that the full one is asked first
+        for _ in range(16):
+            assert (await place.post(chat())).status == 200
+        assert full.seen
+        assert len(calm.seen) == 16
+        await full.stop()
+        await calm.stop()
 
 
-async def test_engines_that_are_all_full_are_not_asked_again_and_again(place, engines):
-    one, two = [await engines(error(429, "Too many requests.")) for _ in range(2)]
-    refused = [await place.post(chat()) for _ in range(6)]
-    assert {(answer.status, answer.error["code"]) for answer in refused} == {
-        (503, "server_is_overloaded")
-    }
-    # Only the first call found an engine that had not yet said that it was full.
-    assert len(one.seen) + len(two.seen) == 6 + 1
+async def test_engines_that_are_all_full_are_not_asked_again_and_again(tmp_path):
+    one, two = [Upstream(error(429, "Too many requests.")) for _ in range(2)]
+    async with Place(tmp_path, limits={"busy_seconds": 600}) as place:
+        place.know_replicas(replica(1, await one.start()), replica(2, await two.start()))
+        refused = [await place.post(chat()) for _ in range(6)]
+        assert {(answer.status, answer.error["code"]) for answer in refused} == {
+            (503, "server_is_overloaded")
+        }
+        # Only the first call found an engine that had not yet said that it was full.
+        assert len(one.seen) + len(two.seen) == 6 + 1
+        await one.stop()
+        await two.stop()
 
 
 async def test_the_fallback_serves_when_no_target_can(place, engines):

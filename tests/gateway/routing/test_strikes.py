@@ -34,8 +34,11 @@ def test_two_deaths_condemn_until_one_of_them_is_forgotten():
     assert made.condemned == {"p"}
     made.forget(3600)
     assert made.condemned == {"p"}  # two are left
+    [told] = made.told(5)
+    assert (told.prompt, told.launches, told.until) == ("p", ("2:1", "3:1"), 3690)
     made.forget(3690)
     assert not made.condemned
+    assert made.told(5) == []
     assert len(made) == 0
 
 

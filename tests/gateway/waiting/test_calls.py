@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from control.gateway.http1.connections import Connections
 from control.gateway.http1.server import Connection
 from control.gateway.sweep import hurry
 from control.models.sealing import digest_of
@@ -70,7 +71,7 @@ async def learn(place: Place, held_seconds: float) -> None:
 
 
 async def test_the_urgent_overtake_and_batch_still_moves(tmp_path):
-    async with busy(tmp_path) as place:
+    async with busy(tmp_path, waiting_seconds=600) as place:
         await waits(place, "bulk 0", service_tier="flex")
         await waits(place, "bulk 1", service_tier="flex")
         for n in range(25):
@@ -84,7 +85,7 @@ async def test_the_urgent_overtake_and_batch_still_moves(tmp_path):
 
 
 async def test_a_flood_of_one_tenant_costs_another_a_turn(tmp_path):
-    async with busy(tmp_path) as place:
+    async with busy(tmp_path, waiting_seconds=600) as place:
         for n in range(20):
             await waits(place, f"flood {n}")
         await waits(place, "calm 0", key=OTHER)
@@ -260,7 +261,7 @@ async def test_a_refusal_at_arrival_needs_no_turn_of_the_loop(tmp_path):
             def write(self, data: bytes) -> None:
                 self.sent += data
 
-        connection = Connection(place.gateway, place.limits, set())
+        connection = Connection(place.gateway, place.limits, Connections(place.limits))
         wire = Wire()
         connection.connection_made(wire)
         connection.data_received(head_of(100) + padded(100))

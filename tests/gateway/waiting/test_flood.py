@@ -35,6 +35,18 @@ def test_an_engine_that_slows_down_in_the_flood_is_noticed(seed):
     assert flood.ends["in vain"] <= 0.01 * flood.queued
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_flood_is_believed_as_soon_as_it_begins(seed):
+    """A few urgent calls keep a line open: the quiet before says nothing of what comes now."""
+    flood = Flood(seed)
+    flood.arrive(INTERACTIVE, flood.capacity / 30, SECONDS)
+    flood.play(15.2)  # a call runs: the line is the one that the flood finds
+    for priority, share in SHARES.items():
+        flood.arrive(priority, TIMES * share * flood.capacity, SECONDS / 6)
+    flood.play(SECONDS)
+    assert flood.ends["in vain"] <= 0.01 * flood.queued * 6  # as many as in a whole minute may
+
+
 def test_a_burst_of_batch_alone_is_queued():
     flood = Flood(3)
     flood.burst(BATCH, 200)

@@ -135,7 +135,9 @@ numbers = st.integers(0, 300)
 
 @given(amount=numbers, marked=numbers, spent=numbers)
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_the_statement_and_the_rule_agree(house, amount, marked, spent):
     with transaction.atomic(), connection.cursor():

@@ -96,6 +96,18 @@ def test_power_is_told_by_how_it_is_known():
     assert (row.assumed, row.power) == (0, int(Decimal("0.2025") * PICO))  # 200 W
 
 
+def test_measured_energy_is_split_over_lines_by_their_time():
+    """Cost by the hour is that of the device (CONVENTIONS 4.2): idle seconds have it too."""
+    lines = {(Line.BUSY, 7): HOUR // 4, (Line.IDLE, 7): HOUR // 2, (Line.LOADING, 8): HOUR // 4}
+    kilowatt_hour = 3_600_000_000  # millijoules
+    device = a_device(lines, millijoules=kilowatt_hour // 5, energy_microseconds=HOUR)
+    rows = assemble(a_world(device, calls={7: {A: 1}}, policy=PoolPolicy(IdlePolicy.UNALLOCATED)))
+    power = {slot.line: row.power for slot, row in rows.items()}
+    whole = int(Decimal("0.2") * Decimal("1.35") * Decimal("0.75") * PICO)
+    assert power == {Line.BUSY: whole // 4, Line.IDLE: whole // 2, Line.LOADING: whole // 4}
+    assert sum(power.values()) == whole
+
+
 def test_a_device_without_a_rate_has_time_and_no_cost():
     rows = assemble(a_world(a_device({(Line.FREE, 0): HOUR}), rates=()))
     [(slot, cost)] = rows.items()

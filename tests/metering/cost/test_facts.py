@@ -8,6 +8,8 @@ import pytest
 
 from control.metering.cost import hours
 from control.metering.cost.facts import NO_DEVICES, cost_of_model, cost_per_million
+from control.metering.cost.figures import Figure
+from control.metering.cost.lines import Line
 from control.metering.ingest import ship
 from control.metering.spool import SpoolWriter
 from control.models import (
@@ -156,3 +158,15 @@ def test_the_number_of_queries_does_not_grow_with_what_was_used(
         served(replica, HOUR - timedelta(hours=number), 1800, 0)
     with django_assert_max_num_queries(6):
         cost_per_million(None, HOUR - timedelta(days=1), LATER)
+
+
+def test_failure_and_idle_is_every_line_that_no_tenants_call_had():
+    """Errors, warm-ups, the platform's own calls, idle and crashes: the fifth part of a cost."""
+    figure = Figure(("a100",))
+    for number, line in enumerate(Line, 1):
+        figure.line_costs[line] = Fraction(number)
+    every = sum(range(1, len(Line) + 1))
+    assert figure.failure_and_idle == every - figure.line_costs[Line.BUSY]
+    for line in (Line.FAILURE, Line.PLATFORM, Line.WARM_UP, Line.IDLE, Line.CRASH):
+        before, figure.line_costs[line] = figure.failure_and_idle, Fraction(0)
+        assert figure.failure_and_idle < before

@@ -54,6 +54,8 @@ def test_serving_is_busy_and_idle():
         (ReplicaState.READY, Line.IDLE),
         (ReplicaState.UNHEALTHY, Line.IDLE),
         (ReplicaState.DRAINING, Line.DRAIN),
+        (ReplicaState.ASLEEP, Line.SLEEP),
+        (ReplicaState.WAKING, Line.LOADING),
         (ReplicaState.STOPPED, Line.DRAIN),
         (ReplicaState.FAILED, Line.CRASH),
         (ReplicaState.LOST, Line.CRASH),

@@ -96,6 +96,57 @@ def test_ten_times_the_volume_gives_20_at_a_weight_of_exactly_one_and_seven_eigh
     assert check_claim(MONTH, ten_times, Fraction(20)) == Possible(Fraction(15, 8))
 
 
+@pytest.mark.parametrize(
+    ("output_weight", "volume_factor", "cost_for_20"),
+    [(3, "13.2", 3_800), (4, "15.2", 3_300), (5, "16.7", 3_000)],
+)
+def test_what_makes_output_20_at_a_weight(output_weight, volume_factor, cost_for_20):
+    price = cost_per_million(MONTH, VOLUME, Weights(output=Fraction(output_weight)))
+    assert str(round_half_up(price.output / 20, 1)) == volume_factor
+    assert round_half_up(MONTH * 20 / price.output / 100, 0) * 100 == cost_for_20
+
+
+@pytest.mark.parametrize(
+    ("cost", "volume", "output_weight", "per_output"),
+    [
+        (MONTH, Volume(3_000_000_000, 0, 900_000_000), "2", "20.83"),
+        (MONTH / 12, VOLUME, "2.5", "19.84"),
+        (MONTH / 12, VOLUME, "4", "25.25"),
+        (MONTH / 8, VOLUME, "2", "26.04"),
+        (MONTH / 8, VOLUME, "3", "32.89"),
+        (MONTH / 8, VOLUME, "4", "37.88"),
+    ],
+)
+def test_output_when_a_premise_changes(cost, volume, output_weight, per_output):
+    price = cost_per_million(cost, volume, Weights(output=Fraction(output_weight)))
+    assert cents(price.output) == per_output
+
+
+def test_one_card_gives_20_at_a_weight_of_1_35():
+    claim = check_claim(MONTH / 8, VOLUME, Fraction(20))
+    assert str(round_half_up(claim.output_weight, 2)) == "1.35"
+
+
+@pytest.mark.parametrize(
+    ("tokens_per_second", "used", "for_20", "at_30", "at_80"),
+    [(16_434, "0.92", "13.9", "9.25", "3.47"), (46_162, "0.33", "4.9", "3.29", "1.23")],
+)
+def test_below_ten_percent_the_price_is_a_statement_about_idleness(
+    tokens_per_second, used, for_20, at_30, at_80
+):
+    """Eight tuned cards, a weight of 4, ten tokens in to three out."""
+    mean = Fraction(13_000_000, 86_400)
+    assert str(round_half_up(100 * mean / tokens_per_second, 2)) == used
+    weights, per_hour = Weights(output=Fraction(4)), MONTH / 720
+    weighted = Fraction(tokens_per_second) * (10 + 3 * 4) / 13
+
+    def output(use: Fraction) -> Fraction:
+        return capacity_per_million(per_hour, weighted, use, Fraction(1), weights).output
+
+    assert (cents(output(Fraction("0.3"))), cents(output(Fraction("0.8")))) == (at_30, at_80)
+    assert str(round_half_up(100 * output(Fraction(1)) / 20, 1)) == for_20
+
+
 def test_a_claim_above_everything_is_refused_too():
     assert isinstance(check_claim(MONTH, VOLUME, Fraction(600)), Impossible)
 
@@ -127,6 +178,22 @@ def test_a_rented_pool_by_what_it_can_do(rate, output_per_second, expected):
     weighted = Fraction(output_per_second) / 2 * (Fraction(10, 3) + 4)
     price = capacity_per_million(per_hour, weighted, Fraction("0.40"), Fraction("0.98"), weights)
     assert tuple(str(round_half_up(cost, 3)) for cost in (price.input, price.output)) == expected
+
+
+@pytest.mark.parametrize(
+    ("rate", "output_per_second", "billable", "loaded", "sheet"),
+    [("2.50", 21_806, "15.39", "1.69", "0.255"), ("3.50", 31_712, "22.38", "1.63", "0.245")],
+)
+def test_a_rented_pool_loaded_and_by_its_sheet(rate, output_per_second, billable, loaded, sheet):
+    """All cost on output; the sheet knows no derating, no idle time and nothing on top."""
+    weights, per_hour = Weights(output=Fraction(1)), Fraction(rate) * 8
+    derated, use, share = Fraction(output_per_second, 2), Fraction("0.40"), Fraction("0.98")
+    assert str(round_half_up(derated * use * share * 3600 / 10**6, 2)) == billable
+    price = capacity_per_million(per_hour * Fraction("1.3"), derated, use, share, weights)
+    assert cents(price.output) == loaded
+    whole = Fraction(output_per_second)
+    price = capacity_per_million(per_hour, whole, Fraction(1), Fraction(1), weights)
+    assert str(round_half_up(price.output, 3)) == sheet
 
 
 def test_the_formula_names_its_weights():

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from control.metering.contents import content_hash
 from control.metering.drift import attempts
 from control.metering.drift.attempts import attempts_of
-from control.metering.events import content_hash
 from control.metering.ingest import ship
 from control.models import Attempt, Posting, UsageEvent
 from control.telemetry.traces import Try

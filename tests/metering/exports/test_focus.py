@@ -5,7 +5,7 @@ import io
 import json
 import re
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from control.checks import Refused
-from control.metering.exports.focus import rules
+from control.metering.exports.focus import files
 from control.metering.exports.focus.files import FocusWanted, focus_csv, focus_parquet, focus_schema
-from control.metering.invoices import actions, corrections
-from control.metering.invoices.rules import ChargeFacts
+from control.metering.invoices import actions, charges, corrections
 from control.metering.rules import PICO, Tokens
 from control.models import BillingTerms, Charge, Invoice
 from tests.metering.conftest import AT
@@ -191,51 +190,24 @@ def test_an_open_month_has_no_invoice_yet_and_no_rounding(house, tmp_path):
     assert not Charge.objects.exists()
 
 
-def test_the_example_of_the_reference():
-    """llama-3.1-8b, 12,345,678 tokens, 0.50 listed and 0.45 contracted a million."""
-    begins = datetime(2026, 11, 12, 16, tzinfo=UTC)
-    charge = ChargeFacts(
-        "CNY",
-        begins,
-        begins + timedelta(days=1),
-        billed_pico=450_000 * 12_345_678,
-        effective_pico=450_000 * 12_345_678,
-        project_id=31,
-        project="ranking",
-        key="ci",
-        model="llama-3.1-8b",
-        token_class="input",
-        priority="standard",
-        unit_price_pico=450_000,
-        list_price_pico=500_000,
-        tokens=12_345_678,
-        calls=5210,
-    )
-    month = datetime(2026, 10, 31, 16, tzinfo=UTC), datetime(2026, 11, 30, 16, tzinfo=UTC)
-    bill = rules.Bill(1007, "acme", *month, "", "Example Ltd", "Example MaaS", "DC", "", "")
-    row = rules.row(charge, bill, 0, None)
-    texts = {
-        name: rules.decimal_text(value) for name, value in row.items() if isinstance(value, Decimal)
-    }
-    assert texts == {
-        "BilledCost": "5.5555551",
-        "EffectiveCost": "5.5555551",
-        "ContractedCost": "5.5555551",
-        "ContractedUnitPrice": "0.45",
-        "ListCost": "6.172839",
-        "ListUnitPrice": "0.5",
-        "PricingQuantity": "12.345678",
-        "ConsumedQuantity": "12345678",
-        "x_RequestCount": "5210",
-    }
-    assert (row["SkuId"], row["SkuPriceId"]) == (
-        "llama-3.1-8b.input",
-        "llama-3.1-8b.input.standard",
-    )
-    assert rules.instant_text(row["BillingPeriodStart"]) == "2026-10-31T16:00:00Z"
-    assert row["SkuPriceDetails"] == (
-        '{"x_ModelName":"llama-3.1-8b","x_ServiceTier":"standard","x_TokenType":"Input"}'
-    )
+def test_an_open_month_comes_in_pages(house, tmp_path, monkeypatch):
+    """So that one of a million rows is never whole in memory."""
+    store(tmp_path, *(house.close(f"req_{n}", reasoning_tokens=5) for n in range(3)))
+    actions.grant_credit("acme", ("5", "USD"), "c", by="ada", reason="sorry", at=AT)
+    actions.tick(AT)
+    whole = b"".join(focus_csv(FocusWanted("2026-11")))
+    monkeypatch.setattr(files, "PAGE_ROWS", 1)
+    monkeypatch.setattr(charges, "PAGE_ROWS", 1)
+    pages = list(focus_csv(FocusWanted("2026-11")))
+    assert (b"".join(pages), len(pages)) == (whole, 6)
+
+
+def test_an_invoice_of_too_many_rows_is_refused_and_not_cut_off(house, tmp_path, monkeypatch):
+    store(tmp_path, house.close("req_1"))
+    monkeypatch.setattr(charges, "CHARGES_MAX", 2)
+    with pytest.raises(Refused, match="more than 2 rows"):
+        close(house.tenant, AT)
+    assert not Invoice.objects.exists()
 
 
 def test_names_that_begin_like_a_formula_are_harmless_and_negative_costs_stay(house, tmp_path):

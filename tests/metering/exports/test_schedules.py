@@ -1,19 +1,14 @@
 """Files on a clock: when they are due, whole or not at all, in a folder or in a bucket."""
 
-import hashlib
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from control.checks import Refused
 from control.metering.exports import destinations, schedules
 from control.metering.exports.schedule_rules import Due, due
-from control.metering.exports.schedules import ScheduleWanted
+from control.metering.exports.wanted import ScheduleWanted
 from control.models import ExportSchedule
-from engines.stores import s3
-from engines.stores.access import from_environment
 from tests.metering.conftest import AT
 from tests.metering.invoices.months import DECEMBER_3, close, store
 
@@ -89,41 +84,6 @@ def test_a_folder_that_cannot_be_written_is_told(house, tmp_path):
     [told] = schedules.schedules()
     assert "file" in told.error
     assert told.done_until is None
-
-
-class Bucket(BaseHTTPRequestHandler):
-    """Takes what is signed, and checks its sum, as S3 does."""
-
-    def do_PUT(self):  # noqa: N802 - as the library calls it
-        body = self.rfile.read(int(self.headers["content-length"]))
-        url = f"http://{self.headers['host']}{self.path}"
-        at = datetime.strptime(self.headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-        digest = hashlib.sha256(body).hexdigest()
-        signed = s3.signed("PUT", url, self.server.access, at, digest)
-        is_ours = signed["authorization"] == self.headers["authorization"]
-        if is_ours and digest == self.headers["x-amz-content-sha256"]:
-            self.server.files[self.path] = body
-        self.send_response(200 if is_ours else 403)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def bucket(monkeypatch):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
-    server.files = {}
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_address[1]}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    server.access = from_environment()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def test_a_bucket_gets_the_file_signed(house, tmp_path, bucket):

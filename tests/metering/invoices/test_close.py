@@ -22,7 +22,7 @@ from control.models import (
     Replica,
     SpoolPosition,
 )
-from control.states import Billing, ChargeCategory, PeriodState
+from control.states import ChargeCategory, PeriodState
 from tests.metering.books import reprice
 from tests.metering.conftest import AT
 from tests.metering.invoices.months import (
@@ -218,15 +218,6 @@ def test_two_prices_in_a_month_are_two_lines(house, tmp_path):
         (2_000_000, 80),
     ]
     assert Price.objects.count() == 2
-
-
-def test_usage_that_is_paid_ahead_costs_and_is_not_billed(house, tmp_path):
-    house.tenant.billing, house.tenant.credit_currency = Billing.PREPAID, "USD"
-    house.tenant.save()
-    store(tmp_path, house.close("req_1"))
-    [invoice] = close(house.tenant, AT)
-    assert invoice.payable_pico == 0
-    assert sum(row.effective_pico for row in invoice.charges.all()) == CALL_PICO
 
 
 @pytest.mark.parametrize("table", ["invoice", "invoiceline", "charge", "billingperiod"])

@@ -9,7 +9,7 @@ from control.models import BillingPeriod
 from control.states import PeriodState
 
 BEGINS, ENDS = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
-APPEND_ONLY = ("invoice", "invoiceline", "charge", "goodwillcredit")
+APPEND_ONLY = ("invoice", "invoiceline", "charge", "goodwillcredit", "costmonth", "costshare")
 
 
 def a_period(house) -> BillingPeriod:

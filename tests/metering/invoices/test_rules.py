@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.checks import Refused
-from control.metering.invoices import rules
+from control.metering.invoices import hashes, rules
 from control.metering.invoices.rules import Backlog, ChargeFacts, bills, rounded, why_not_close
 from control.metering.rules import PICO
 from control.states import ChargeCategory, PeriodState
@@ -94,6 +94,23 @@ def test_another_sku_project_or_price_is_another_line(changes):
     assert len(bill.lines) == 2
 
 
+def test_a_tally_says_which_charge_of_which_line_each_is():
+    tally = rules.Tally()
+    other = replace(CHARGE, project="other", currency="USD", billed_pico=1)
+    assert [tally.add(one) for one in (CHARGE, other, CHARGE)] == [(1, 1), (2, 1), (1, 2)]
+    cny, usd = tally.bills(BEGINS, ENDS)
+    assert [(line.number, line.charges) for line in cny.lines] == [(1, 2)]
+    assert [(line.number, line.charges) for line in usd.lines] == [(2, 1), (4, 1)]  # 4: rounding
+
+
+def test_too_many_lines_are_refused_and_not_cut_off(monkeypatch):
+    monkeypatch.setattr(rules, "LINES_MAX", 2)
+    projects = [replace(CHARGE, project=name) for name in ("a", "b", "a")]
+    assert len(bills(projects, BEGINS, ENDS)[0].lines) == 2
+    with pytest.raises(Refused, match="more than 2 lines by project and SKU: split the tenant"):
+        bills([*projects, CHARGE], BEGINS, ENDS)
+
+
 def test_each_currency_has_a_bill():
     found = bills([CHARGE, replace(CHARGE, currency="USD")], BEGINS, ENDS)
     assert [bill.currency for bill in found] == ["CNY", "USD"]
@@ -123,8 +140,9 @@ def test_exact_and_rounded_lines_both_sum_to_what_is_payable(found, random):
         assert sum(line.exact_pico for line in bill.lines) == bill.payable_pico
         assert sum(line.rounded_pico for line in bill.lines) == bill.payable_pico
         assert bill.exact_pico + bill.rounding_pico == bill.payable_pico
-        rows = [charge for line in bill.lines for charge in line.charges]
-        assert sum(charge.billed_pico for charge in rows) == bill.payable_pico
+        of_it = [charge for charge in found if charge.currency == bill.currency]
+        assert sum(charge.billed_pico for charge in of_it) == bill.exact_pico
+        assert sum(line.charges for line in bill.lines) == len(of_it) + bool(bill.rounding_pico)
     shuffled = list(found)
     random.shuffle(shuffled)
     sums = [(bill.currency, bill.payable_pico) for bill in bills(shuffled, BEGINS, ENDS)]
@@ -182,5 +200,5 @@ def test_other_credits_are_refused(currency, amount):
 
 def test_the_hash_is_of_the_rows_and_not_of_their_order():
     rows = [("a", 1), ("b", None)]
-    assert rules.rows_hash(rows) == rules.rows_hash(reversed(rows))
-    assert rules.rows_hash(rows) != rules.rows_hash([("a", 1), ("b", 0)])
+    assert hashes.rows_hash(rows) == hashes.rows_hash(reversed(rows))
+    assert hashes.rows_hash(rows) != hashes.rows_hash([("a", 1), ("b", 0)])

@@ -3,12 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 
 from control.checks import Unknown
 from control.metering.ingest import ship
 from control.metering.prices.actions import save_price
 from control.metering.prices.preview import difference
-from control.metering.prices.traffic import last_month, preview
+from control.metering.prices.traffic import _INTERRUPTED, last_month, preview
 from control.metering.prices.wanted import price_wanted
 from control.models import Price, UsageEvent
 from tests.metering.conftest import AT, a_house, spool
@@ -128,3 +129,24 @@ def test_a_preview_of_what_is_not_there_is_refused(houses, asked):
 )
 def test_last_month_is_the_whole_one_before(at, since):
     assert last_month(at) == (since, at.replace(day=1, hour=0))
+
+
+MORE = """
+INSERT INTO control_usageevent ({names}) SELECT {cells} FROM control_usageevent event
+ CROSS JOIN generate_series(1, {count}) number WHERE event.call_id = %s
+"""
+
+
+def test_interrupted_calls_are_found_without_reading_the_month(houses):
+    """Of twenty thousand calls one in a thousand was interrupted."""
+    names = [field.column for field in UsageEvent._meta.fields if field.name != "id"]
+    cells = [f"event.{name}" if name != "call_id" else "'req_x' || number" for name in names]
+    named = {"versions": [houses[0].version.pk], "since": AT - timedelta(days=19), "until": NEXT}
+    with connection.cursor() as cursor:
+        made = MORE.format(names=", ".join(names), cells=", ".join(cells), count=20_000)
+        cursor.execute(made, ["req_1"])
+        cursor.execute("ANALYZE control_usageevent")
+        cursor.execute(f"EXPLAIN {_INTERRUPTED.format(hour='NULL::timestamptz')}", named)
+        plan = "\n".join(line for [line] in cursor.fetchall())
+    assert "version_id_started_at_idx" in plan
+    assert "Seq Scan" not in plan

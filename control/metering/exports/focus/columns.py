@@ -6,10 +6,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from control import checks
+from control.metering.exports.wanted import FOCUS_VERSIONS
 
 SCALE = 12  # money is whole pico-units
 PRECISION = 38
-BOTH = ("1.2", "1.4")
+BOTH = FOCUS_VERSIONS
 NEW, OLD = ("1.4",), ("1.2",)
 GENERATOR = "Weir"
 STYLE = (
@@ -44,7 +45,7 @@ COLUMNS = (
     Column("ChargeCategory", nullable=False),
     Column("ChargeClass"),
     Column("ChargeDescription"),
-    Column("ChargeFrequency"),
+    Column("ChargeFrequency", nullable=False),
     Column("ChargePeriodEnd", T, nullable=False),
     Column("ChargePeriodStart", T, nullable=False),
     Column("ConsumedQuantity", D),
@@ -71,7 +72,7 @@ COLUMNS = (
     Column("ServiceCategory", nullable=False),
     Column("ServiceName", nullable=False),
     Column("ServiceProviderName", nullable=False, versions=NEW),
-    Column("ServiceSubcategory"),
+    Column("ServiceSubcategory", nullable=False),
     Column("SkuId"),
     Column("SkuMeter"),
     Column("SkuPriceDetails", J),
@@ -111,7 +112,7 @@ def schema_of(columns: tuple[Column, ...]) -> pa.Schema:
 def described(version: str) -> dict:
     """The file that goes with every delivery; the same columns have the same id."""
     return {
-        "SchemaId": f"weir-focus-{version}-1",
+        "SchemaId": f"weir-focus-{version}-2",
         "FocusVersion": version,
         "DataGenerator": GENERATOR,
         "DataGeneratorNotes": STYLE,

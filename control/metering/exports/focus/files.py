@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import pyarrow as pa
 
@@ -12,15 +13,15 @@ from control.metering.exports import parquet
 from control.metering.exports.focus import rules
 from control.metering.exports.focus.columns import Column, Kind, columns_of, described, schema_of
 from control.metering.exports.rules import harmless
+from control.metering.exports.wanted import VERSION
 from control.metering.invoices import facts, periods
-from control.metering.invoices.charges import charges
-from control.metering.invoices.rules import ChargeFacts, bills
+from control.metering.invoices.charges import stream
+from control.metering.invoices.rules import ChargeFacts
 from control.metering.periods import year_and_month
 from control.models import BillingPeriod, Charge, Invoice
 from control.states import PeriodState
 
 PAGE_ROWS = 2000
-VERSION = "1.4"
 
 
 @dataclass(frozen=True)
@@ -85,17 +86,10 @@ def _frozen(period: BillingPeriod) -> Iterator[list[rules.Row]]:
 
 def _by_now(period: BillingPeriod) -> Iterator[list[rules.Row]]:
     """Without the rounding: nothing is rounded before the invoice is."""
-    found = charges(periods.span_of(period))
+    found = stream(periods.span_of(period))
     by_now = _bill(period, facts.terms())
-    for bill in bills(found, period.begins_at, period.ends_at):
-        rows = [charge for line in bill.lines[: _usual(bill.lines)] for charge in line.charges]
-        for first in range(0, len(rows), PAGE_ROWS):
-            yield [rules.row(one, by_now, 0, None) for one in rows[first : first + PAGE_ROWS]]
-
-
-def _usual(lines: tuple) -> int:
-    is_rounding = lines and lines[-1].category == "Adjustment"
-    return len(lines) - 1 if is_rounding else len(lines)
+    while page := list(islice(found, PAGE_ROWS)):
+        yield [rules.row(one, by_now, 0, None) for one in page]
 
 
 def _bill(period: BillingPeriod, terms: Invoice | facts.TermsFacts) -> rules.Bill:

@@ -16,6 +16,15 @@ SERVICE = {
     "ServiceCategory": "AI and Machine Learning",
     "ServiceSubcategory": "Generative AI",
 }
+CREDIT_SKU = {
+    "SkuId": "prepaid-credit",
+    "SkuMeter": "Prepaid Credit",
+    "SkuPriceId": "prepaid-credit",
+    "PricingUnit": "Credits",
+    "PricingCategory": "Standard",
+    "ListUnitPrice": Decimal(1),
+    "ContractedUnitPrice": Decimal(1),
+}
 FREQUENCIES = {
     ChargeCategory.USAGE: "Usage-Based",
     ChargeCategory.PURCHASE: "One-Time",
@@ -99,14 +108,8 @@ def _priced(charge: ChargeFacts) -> Row:
         case ChargeCategory.USAGE:
             return _usage(charge)
         case ChargeCategory.PURCHASE:
-            price = abs(decimal(charge.billed_pico))
-            return {
-                "PricingQuantity": Decimal(-1 if charge.billed_pico < 0 else 1),
-                "PricingUnit": "Purchases",
-                "PricingCategory": "Standard",
-                "ListUnitPrice": price,
-                "ContractedUnitPrice": price,
-            }
+            # One credit costs one of its currency: a price that a list can hold.
+            return CREDIT_SKU | {"PricingQuantity": decimal(charge.billed_pico)}
     return {}
 
 
@@ -138,7 +141,7 @@ def _usage(charge: ChargeFacts) -> Row:
         "ResourceType": "Model Version" if charge.version else None,
         "Tags": as_json({"weir/key": charge.key}) if charge.key else None,
         "x_ApiKeyId": _id("key", charge.key_id),
-        "x_CostBasis": "Paid ahead" if charge.billed_pico != charge.effective_pico else "Metered",
+        "x_CostBasis": "Paid ahead" if charge.is_paid_ahead else "Metered",
         "x_Model": charge.model,
         "x_RequestCount": Decimal(charge.calls or 0),
         "x_ServiceTier": charge.priority,
