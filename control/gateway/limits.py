@@ -16,7 +16,7 @@ class Limits:
     body_grace_seconds: float = 10  # before the least rate counts
     body_bytes_per_second: int = 1024
     idle_seconds: float = 75  # of a kept-alive tenant connection
-    asks_again_seconds: float = 0.9  # after an answer; until then an ending worker listens to it
+    asks_again_seconds: float = 3  # after an answer; until then an ending worker listens to it
     linger_seconds: float = 2  # reading on after an early refusal, so that it arrives
     connections: int = 10_000
 

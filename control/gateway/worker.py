@@ -207,8 +207,8 @@ class Worker:
         await self._listener.accept_waiting()
         self._listener.stop_listening()
         for _ in range(int(self._limits.drain_seconds / _DRAIN_LOOK_SECONDS)):
-            if not self._shared.calls and not self._listener.may_be_asked():
-                break
+            if not self._shared.calls and not self._listener.is_needed():
+                return
             await asyncio.sleep(_DRAIN_LOOK_SECONDS)
         for call in tuple(self._shared.calls):
             call.drain()

@@ -47,14 +47,14 @@ class Listener:
             await asyncio.sleep(0)
 
     def stop_listening(self) -> None:
-        """New connections go elsewhere; those with a call, or yet to ask, are answered and end."""
+        """New connections go elsewhere; those that are needed are answered and end."""
         if self._listening:
             self._listening.close()
         for connection in tuple(self.connections):
             connection.close_when_idle()
 
-    def may_be_asked(self) -> bool:
-        return any(connection.may_ask for connection in self.connections)
+    def is_needed(self) -> bool:
+        return any(connection.is_needed for connection in self.connections)
 
     def close(self) -> None:
         for connection in tuple(self.connections):

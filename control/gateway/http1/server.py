@@ -181,14 +181,15 @@ class Connection(Answering, asyncio.Protocol):
     # --- from without ---
 
     @property
-    def may_ask(self) -> bool:
-        """It was let in, or answered, so lately that it may be about to."""
-        lately = self.app.now() - self._since < self.limits.asks_again_seconds
-        return lately and self.state == "idle"
+    def is_needed(self) -> bool:
+        """Something of it is on its way in or out, or about to be: it asked not long ago."""
+        if self.state != "idle" or self.transport.get_write_buffer_size():
+            return True
+        return self.app.now() - self._since < self.limits.asks_again_seconds
 
     def close_when_idle(self) -> None:
         self.keep_alive = False
-        if self.state == "idle" and not self.may_ask:
+        if not self.is_needed:
             self._close()
 
     def sweep(self, now: float) -> None:
