@@ -1,9 +1,11 @@
 """The fit card: what fits where, and what only vLLM 0.32 has would make it fit."""
 
+from dataclasses import replace
+
 import pytest
 
 from control.catalog.rules import EngineWanted, VersionWanted, version_problems
-from control.placement import cards, fit_card, model
+from control.placement import cards, fit_card, model, weights
 from control.placement.cards import DeviceKind
 from control.placement.memory import GIB, Held, demand_of
 from tests.placement.test_weights import AWQ, QWEN_14B
@@ -153,8 +155,8 @@ def test_what_was_measured_decides():
 )
 def test_guidance_follows_the_size(billions, words, warns):
     from_config = model.read(QWEN_14B, None, {})
-    sized = fit_card.weights.of_parameters(int(billions * 1e9))
-    said = fit_card.guidance(fit_card.replace(from_config, weights=sized))
+    sized = weights.of_parameters(int(billions * 1e9))
+    said = fit_card.guidance(replace(from_config, weights=sized))
     assert words in said
     assert ("mathematics and code" in said) is warns
 
