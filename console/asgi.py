@@ -24,7 +24,7 @@ sockets = URLRouter(
     [
         path("live/charts/", ChartsConsumer.as_asgi()),
         path("live/part/<slug:name>/", PartConsumer.as_asgi()),
-        path("live/part/<slug:name>/<slug:about>/", PartConsumer.as_asgi()),
+        path("live/part/<slug:name>/<str:about>/", PartConsumer.as_asgi()),
         path("live/own/<slug:name>/", OwnPartConsumer.as_asgi()),
         path("live/playground/", PlaygroundConsumer.as_asgi()),
     ]

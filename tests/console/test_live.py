@@ -103,6 +103,11 @@ async def test_a_replica_that_is_no_number_is_said_to_be_gone(cookie):
         assert "It is gone" in await page.hear()
 
 
+async def test_the_part_of_a_model_whose_name_has_a_dot_is_followed(cookie):
+    async with connected("/live/part/model/llama-3.1-8b/", cookie) as page:
+        assert 'id="as-of"' in await page.hear()
+
+
 async def test_charts_close_for_later_when_the_channel_layer_is_away(cookie, monkeypatch):
     async def fail(*_):
         raise OSError("no Valkey")

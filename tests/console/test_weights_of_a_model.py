@@ -17,13 +17,13 @@ def test_the_page_names_who_has_them_and_a_button_asks_the_rest(console):
         a_node(name, at=timezone.now())
     a_version("gemma", engine={"kind": "vllm", "version": "0.32.0"}, source=SOURCE)
     assert "On no node yet" in console.get("/models/gemma/").content.decode()
-    shown = console.post("/models/gemma/prefetch/", {"version": "v1"}, follow=True)
+    shown = console.post("/models/prefetch/gemma/", {"version": "v1"}, follow=True)
     text = shown.content.decode()
     assert "Asked of 2 nodes: n1, n2" in text
     assert text.count("wanted") >= 2
     assert set(NodeWeights.objects.values_list("key", flat=True)) == {key_of(SOURCE)}
     assert AuditEntry.objects.get().action == "prefetch weights"
-    refused = console.post("/models/gemma/prefetch/", {"version": "v9"}, follow=True)
+    refused = console.post("/models/prefetch/gemma/", {"version": "v9"}, follow=True)
     assert "there is no version gemma:v9" in refused.content.decode()
 
 
@@ -45,3 +45,11 @@ def test_a_fetch_moves_on_the_page_while_one_looks(console):
         assert "running 60 %" in parts.html("model", timezone.now(), "gemma")
     assert len(asked) <= 4
     assert "running" not in parts.html("model", timezone.now(), "nobody")
+
+
+def test_a_model_whose_name_has_a_dot_has_its_pages(console):
+    a_version("llama-3.1-8b", engine={"kind": "vllm", "version": "0.32.0"}, source=SOURCE)
+    assert 'href="/models/llama-3.1-8b/"' in console.get("/models/").content.decode()
+    page = console.get("/models/llama-3.1-8b/").content.decode()
+    assert 'ws-connect="/live/part/model/llama-3.1-8b/"' in page
+    assert 'action="/models/prefetch/llama-3.1-8b/"' in page
