@@ -7,6 +7,7 @@ from datetime import datetime
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 
+from console.access import is_operator
 from console.charts import CHARTS
 from control.autoscaling import facts as autoscaling
 from control.catalog import facts as catalog
@@ -25,6 +26,7 @@ from control.routes import facts as routes
 from control.states import NodeState, ReplicaState
 from control.telemetry import store
 from control.telemetry.messages import DEVICE
+from control.tenancy.members.facts import tenant_of
 
 BANNERS_MAX = 5
 TROUBLES_MAX = 20
@@ -46,6 +48,7 @@ MENU = (
     ("Playground", "playground", "message-bolt"),
     ("Audit", "audit", "history"),
 )
+OF_OVERVIEW = ("", "incidents")  # where addresses of its pages begin
 OWN_MENU = (
     ("Usage", "own", "chart-bar"),
     ("Calls", "own-calls", "activity"),
@@ -81,18 +84,20 @@ class Rows:
 
 def menu(request: HttpRequest) -> dict:
     """Context processor: the sidebar, with the entry that the page belongs to."""
-    match = request.resolver_match
-    here = match.route.split("/")[0] if match else ""
-    if getattr(request, "tenant", None):  # somebody of a tenant, who sees nothing else
-        name = match.url_name if match else ""
-        return {"menu": [MenuEntry(*entry, entry[1] == name) for entry in OWN_MENU], "home": "own"}
-    return {
-        "menu": [
-            MenuEntry(title, name, icon, here == ("" if name == "overview" else name))
-            for title, name, icon in MENU
-        ],
-        "home": "overview",
-    }
+    route = request.resolver_match.route if request.resolver_match else "none"
+    first, second, *_ = f"{route}//".split("/")
+    user = getattr(request, "user", None)
+    if is_operator(user) and not getattr(request, "tenant", None):
+        here = "overview" if first in OF_OVERVIEW else first
+        return {"menu": _entries(MENU, here), "home": "overview"}
+    # Also where no view was reached: who looks for an address sees no menu of others.
+    is_member = getattr(request, "tenant", None) or tenant_of(user)
+    here = f"own-{second}" if second else first
+    return {"menu": _entries(OWN_MENU, here) if is_member else [], "home": "own"}
+
+
+def _entries(entries: tuple[tuple[str, str, str], ...], here: str) -> list[MenuEntry]:
+    return [MenuEntry(*entry, entry[1] == here) for entry in entries]
 
 
 def overview(at: datetime, _: str = "") -> dict:

@@ -1,5 +1,6 @@
 """Values → the words a page shows: bytes, counts, money, durations, states."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -120,6 +121,12 @@ def duration(seconds: float | timedelta | None) -> str:
     if seconds < 48 * 3600:
         return f"{seconds / 3600:.0f} h"
     return f"{seconds / 86400:.0f} d"
+
+
+@register.filter
+def quoted(value: str) -> str:
+    """As one would write it in a service.yaml, so that line breaks and spaces are seen."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 @register.filter

@@ -117,6 +117,22 @@ def test_a_members_pages_show_no_operators_menu(member, page):
         assert other not in text
 
 
+@pytest.mark.parametrize(
+    ("page", "entries"),
+    [("/own/", ["own"]), ("/own/invoices/none/", ["own-invoices"]), ("/nowhere", [])],
+)
+def test_the_menu_of_a_member_is_its_own_also_where_nothing_is(member, page, entries):
+    menu = member.get(page).context["menu"]
+    assert {entry.address.split("-")[0] for entry in menu} == {"own"}
+    assert [entry.address for entry in menu if entry.active] == entries
+
+
+def test_who_has_not_signed_in_is_shown_no_menu(client, db):
+    shown = client.get("/nowhere")
+    assert shown.status_code == 404
+    assert b"nav-link-title" not in shown.content
+
+
 def test_a_member_sees_its_tenants_figures_and_calls(member, acme):
     shown = member.get("/own/?month=2026-11&group_by=model").content.decode()
     assert "gemma" in shown

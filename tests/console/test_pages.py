@@ -63,6 +63,21 @@ def test_what_is_not_there_is_a_404_with_words(console, page):
     shown = console.get(page)
     assert shown.status_code == 404
     assert b"There is nothing here" in shown.content
+    assert b"Resolver404" not in shown.content
+
+
+@pytest.mark.parametrize(
+    ("page", "entries"),
+    [
+        ("/", ["overview"]),
+        ("/incidents/", ["overview"]),
+        ("/usage/traces/", ["usage"]),
+        ("/nowhere", []),
+    ],
+)
+def test_the_menu_marks_the_entry_that_a_page_belongs_to(console, page, entries):
+    menu = console.get(page).context["menu"]
+    assert [entry.address for entry in menu if entry.active] == entries
 
 
 def test_a_node_is_cordoned_and_opened_again_by_its_button(console, fleet):

@@ -44,6 +44,7 @@ NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
         (words.ago(NOW - timedelta(days=5), NOW), "5 d"),
         (words.duration(timedelta(seconds=3)), "3 s"),
         (words.spaced("requests_per_minute"), "requests per minute"),
+        (words.quoted("\nQuestion: “x”"), '"\\nQuestion: “x”"'),
         (words.of("b", {"a": 1}), None),
     ],
 )
