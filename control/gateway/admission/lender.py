@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from control.metering import credit
+from control.telemetry.outages import Outage
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Lender(threading.Thread):
         self.owner = owner
         self.on_called_in: Callable[[int], None] = _ignored  # an account; told on the loop
         self._url = url
+        self._outage = Outage(log, "no credit can be asked for")
         self._waiting: deque[tuple[Work, OnAnswer, Post]] = deque()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._database: psycopg.Connection | None = None
@@ -79,8 +81,9 @@ class Lender(threading.Thread):
     def _do(self, work: Work, on_answer: OnAnswer, post: Post) -> None:
         try:
             answer = work(self._connected())
+            self._outage.is_over()
         except (psycopg.Error, OSError) as error:
-            log.warning("no credit can be asked for: %s", type(error).__name__)
+            self._outage.goes_on(error)
             self._disconnect()
             answer = Away()
         except Exception:
