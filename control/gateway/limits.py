@@ -63,7 +63,7 @@ class Limits:
     lease_bundles: int = 4096  # sets of limits whose leases are remembered
     money_seconds: float = 0.2  # for credit, of a call that finds none leased
     money_retry_seconds: float = 0.02  # within them, while other processes give back
-    money_idle_seconds: float = 1  # before leased credit that no call asks for goes back
+    money_idle_seconds: float = 15  # before leased credit that no call asks for goes back
     money_dry_seconds: float = 1  # for which an empty budget is not asked again
     money_lean_seconds: float = 10  # of leasing no more than calls hold, near a budget's end
     money_close_seconds: float = 2  # to give credit back at the end

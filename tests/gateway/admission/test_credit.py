@@ -151,3 +151,12 @@ def test_what_no_call_needs_goes_back(left, head, lean, used_at, spare):
     purse.lean_until = 101.0 if lean else 0.0
     assert purse.spare(100.0, head=head, idle_seconds=1.0) == spare
     assert purse.left == left - spare
+
+
+def test_what_lies_beside_a_call_that_runs_stays_however_long_it_takes():
+    purse = Purse()
+    purse.granted(10)
+    purse.take(4, 0.0)
+    assert purse.spare(100.0, head=0, idle_seconds=1.0) == 0
+    purse.settle(4, 4, 100.0)
+    assert purse.spare(100.0, head=0, idle_seconds=1.0) == 6
