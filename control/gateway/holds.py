@@ -1,10 +1,10 @@
 """What a call may ask of its route, and what it sets aside for that; a refusal is raised."""
 
-from control.gateway import context, media, wire
 from control.gateway.admission import rules
 from control.gateway.admission.rules import Hold
-from control.gateway.footing import Footing, buyer_of
+from control.gateway.bodies import context, media, wire
 from control.gateway.http1.request import Request
+from control.gateway.known.footing import Footing, buyer_of
 from control.gateway.shared import Shared
 
 

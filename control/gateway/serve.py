@@ -7,25 +7,26 @@ from urllib.parse import unquote
 
 import msgspec
 
-from control.gateway import encoding, errors, holds, listing, ordinary, wire
+from control.gateway import errors, holds, listing
 from control.gateway.admission import rules
+from control.gateway.bodies import encoding, ordinary, wire
+from control.gateway.bodies.dialects.refusals import worded
 from control.gateway.calls.call import Call
 from control.gateway.calls.moderated import ModeratedCall
-from control.gateway.dialects.refusals import worded
 from control.gateway.endpoints import INFERENCE, MODELS, OPEN, RELAYED, allowed_methods
 from control.gateway.errors import Headers, Refusal
 from control.gateway.express.gate import Gate, is_plain, is_retry
-from control.gateway.footing import Footing, footing_of
 from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection
-from control.gateway.identity import client_of, identify, judge_endpoint
 from control.gateway.ids import call_id
+from control.gateway.known.footing import Footing, footing_of
+from control.gateway.known.identity import client_of, identify, judge_endpoint
+from control.gateway.known.terms import terms_of
+from control.gateway.known.world import REMEMBERED, World
 from control.gateway.readiness import readiness
 from control.gateway.routing.picks import route_for
 from control.gateway.shared import Shared
-from control.gateway.terms import terms_of
 from control.gateway.turned_away import turn_away
-from control.gateway.world import REMEMBERED, World
 from control.routes.snapshot import Identities, Identity, Replicas, RouteInfo, Routes
 
 log = logging.getLogger(__name__)

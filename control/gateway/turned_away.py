@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from control.gateway import trace_context, tracing
 from control.gateway.endpoints import INFERENCE
 from control.gateway.errors import Refusal
 from control.gateway.http1.request import Request
+from control.gateway.recording import trace_context, tracing
 from control.gateway.shared import Shared
 from control.metering.records import Refused
 from control.routes.snapshot import RouteInfo

@@ -14,7 +14,6 @@ from control.models.audit import record
 from control.models.sealing import derived, digest_of
 from control.states import KEY_MOVES, Billing, KeyState, Part
 from control.tenancy import noted, rules
-from control.tenancy.ceilings import write_budget, write_devices, write_quota
 from control.tenancy.rules import (
     DEFAULT_PROJECT,
     OPERATORS,
@@ -23,6 +22,7 @@ from control.tenancy.rules import (
     ProjectWanted,
     TenantWanted,
 )
+from control.tenancy.scope_limits import write_budget, write_devices, write_quota
 
 PLAYGROUND = "playground"
 SECRET_BYTES = 30  # 40 url-safe characters

@@ -10,8 +10,8 @@ from control.models.audit import record
 from control.states import Part
 from control.tenancy import rules
 from control.tenancy.actions import active_key, active_project, active_tenant
-from control.tenancy.ceilings import write_budget
 from control.tenancy.rules import BudgetWanted
+from control.tenancy.scope_limits import write_budget
 
 
 def set_budget(

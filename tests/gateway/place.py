@@ -11,13 +11,13 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from control.gateway import sockets
 from control.gateway.admission.lender import Lender
 from control.gateway.http1.listener import Listener
 from control.gateway.limits import Limits
+from control.gateway.process import sockets
+from control.gateway.process.sweep import sweep
 from control.gateway.serve import Gateway
 from control.gateway.shared import Clock, shared
-from control.gateway.sweep import sweep
 from control.metering.records import Close, Open, Record, Refused, record_of
 from control.metering.spool import SpoolWriter
 from control.models.sealing import digest_of

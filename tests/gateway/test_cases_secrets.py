@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from control.gateway import metrics
 from control.gateway.errors import Refusal
 from control.gateway.http1.heads import Head
 from control.gateway.http1.request import Request
+from control.gateway.recording import metrics
 from control.metering.records import line_of
 from control.telemetry.logs import JsonFormatter, LineFormatter
 from tests.gateway.place import KEY, Place, Stream, chat, identity, padded, route

@@ -4,7 +4,7 @@ import openai
 import pytest
 
 from tests.gateway.place import KEY, chat, route
-from tests.gateway.test_cases_streams import played
+from tests.gateway.streams.test_cases import played
 from tests.gateway.upstream import Script, answered, error, streamed
 
 MESSAGES = chat()["messages"]

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from control.gateway.bodies.wire import parse
 from control.gateway.routing.deaths import fingerprint
 from control.gateway.routing.strikes import Death
-from control.gateway.wire import parse
 from control.metering.records import Refused
 from control.models.sealing import digest_of
 from control.routes.snapshot import FORMAT, BudgetInfo, DeploymentInfo, Identities, Routes, Scope

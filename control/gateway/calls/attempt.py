@@ -1,6 +1,7 @@
 """One try of a call at one engine: the request that goes out, and what its answer means."""
 
 from control.gateway import errors
+from control.gateway.bodies.wire import Ask
 from control.gateway.calls.caller import Caller
 from control.gateway.calls.outgoing import request_of
 from control.gateway.calls.plan import Plan, reader_of, shown
@@ -15,7 +16,6 @@ from control.gateway.shared import Shared
 from control.gateway.streams import chunks
 from control.gateway.streams.continued import Continued
 from control.gateway.streams.relay import Piece, Reader
-from control.gateway.wire import Ask
 from control.states import Outcome, TokensSource
 
 _BROKEN = "The engine's answer broke off."

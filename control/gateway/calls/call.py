@@ -1,9 +1,10 @@
 """One call, from the counters to its usage event; `end()` settles once, whatever called it."""
 
-from control.gateway import context, errors, wire
+from control.gateway import errors
 from control.gateway.admission import answers
 from control.gateway.admission.holding import Decided, Holding
 from control.gateway.admission.rules import Hold
+from control.gateway.bodies import context, wire
 from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.bill import cost_of
 from control.gateway.calls.journal import Ending, Journal
@@ -14,9 +15,9 @@ from control.gateway.calls.settling import settle
 from control.gateway.calls.tier import tell_tier
 from control.gateway.calls.translated import delivery_of
 from control.gateway.errors import Headers, Refusal
-from control.gateway.footing import Footing
 from control.gateway.http1.framing import unframed
 from control.gateway.http1.server import Connection
+from control.gateway.known.footing import Footing
 from control.gateway.routing.picks import pick_of
 from control.gateway.routing.rules import Choice, Chosen
 from control.gateway.shared import Shared
@@ -263,8 +264,7 @@ class Call:
     def drain(self) -> None:
         """The gateway must stop, and has waited for this call long enough."""
         if not (self._outcome or self.ended):
-            text = "The gateway is being restarted."
-            self._stop(errors.Overloaded(text, wait_seconds=1), Outcome.DRAINED)
+            self._stop(waiting.restarted(), Outcome.DRAINED)
 
     def end(self, outcome: Outcome, status: int) -> None:
         if self.ended:

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from control.gateway.bodies.wire import Ask
 from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.relay import Reader
-from control.gateway.wire import Ask
 from control.routes.snapshot import ReplicaInfo, RouteInfo
 
 ENGINES = frozenset({"vllm", "stub"})  # that tell token ids when asked to

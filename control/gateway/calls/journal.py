@@ -4,18 +4,18 @@ from typing import Any
 
 import msgspec
 
-from control.gateway import trace_context, tracing
+from control.gateway.bodies.wire import Ask
 from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.tokens import Tokens
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.request import Request
-from control.gateway.outbox import OnWritten
+from control.gateway.recording import trace_context, tracing
+from control.gateway.recording.outbox import OnWritten
+from control.gateway.recording.tracing import Marks, Seen
 from control.gateway.routing import caching
 from control.gateway.routing.rules import Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks
-from control.gateway.tracing import Marks, Seen
-from control.gateway.wire import Ask
 from control.metering import records
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome, Priority, TokensSource

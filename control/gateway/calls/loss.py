@@ -1,5 +1,6 @@
 """A replica is lost in mid-answer: another of the same version goes on, or the answer ends."""
 
+from control.gateway.bodies.wire import Ask
 from control.gateway.calls import continuation
 from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.caller import Caller
@@ -10,7 +11,6 @@ from control.gateway.routing.live import Live
 from control.gateway.routing.rules import Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams.continued import Continued
-from control.gateway.wire import Ask
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome
 

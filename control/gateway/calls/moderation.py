@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from control.gateway import errors
+from control.gateway.bodies.wire import Ask
 from control.gateway.streams import chunks
-from control.gateway.wire import Ask
 
 WINDOW_TOKENS = 64
 FINISH = "content_filter"

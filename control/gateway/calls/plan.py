@@ -4,7 +4,8 @@ import functools
 
 import msgspec
 
-from control.gateway import wire
+from control.gateway.bodies import wire
+from control.gateway.bodies.wire import Ask
 from control.gateway.calls import continuation
 from control.gateway.limits import Limits
 from control.gateway.streams import stops
@@ -12,7 +13,6 @@ from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.names import Name, name_of
 from control.gateway.streams.relay import Reader
 from control.gateway.streams.stops import Words
-from control.gateway.wire import Ask
 from control.routes.snapshot import ReplicaInfo, RouteInfo
 
 _STOPPABLE = frozenset({"chat.completions", "completions"})

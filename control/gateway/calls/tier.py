@@ -1,7 +1,7 @@
 """How urgent a call is served, for its answer to say."""
 
+from control.gateway.bodies.wire import Ask
 from control.gateway.waiting.rules import TIER_OF
-from control.gateway.wire import Ask
 from control.states import Priority
 
 

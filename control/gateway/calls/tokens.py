@@ -1,8 +1,8 @@
 """How many tokens a try used, where the engine did not say it."""
 
+from control.gateway.bodies.wire import Ask
 from control.gateway.routing.live import Live
 from control.gateway.streams.chunks import Usage
-from control.gateway.wire import Ask
 from control.states import Outcome, TokensSource
 
 Tokens = tuple[Usage, TokensSource]

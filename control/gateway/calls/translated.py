@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from control.gateway.bodies.dialects.dialect import Dialect
 from control.gateway.calls.delivery import Delivery
-from control.gateway.dialects.dialect import Dialect
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
 from control.gateway.limits import Limits

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from control.gateway import ordinary
+from control.gateway.bodies import ordinary
 from control.gateway.calls.outgoing import head_of, request_with
+from control.gateway.recording.trace_context import TRACEPARENT
 from control.gateway.routing.live import Live
-from control.gateway.trace_context import TRACEPARENT
 
 
 class Asked(NamedTuple):

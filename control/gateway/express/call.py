@@ -2,6 +2,8 @@
 
 import msgspec
 
+from control.gateway.bodies.ordinary import read
+from control.gateway.bodies.wire import Ask
 from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.journal import FINISH_REASON_MAX
 from control.gateway.errors import Refusal
@@ -12,13 +14,11 @@ from control.gateway.express.unfolded import Unfolded
 from control.gateway.express.whole_way import WholeWay
 from control.gateway.http1.sending import Sending
 from control.gateway.http1.server import Connection
-from control.gateway.ordinary import read
 from control.gateway.routing.rules import Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks
 from control.gateway.waiting.lines import Line
 from control.gateway.waiting.rules import Want, cost
-from control.gateway.wire import Ask
 from control.states import Outcome
 
 _encode = msgspec.json.Encoder().encode

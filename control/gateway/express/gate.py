@@ -3,19 +3,19 @@
 import random
 from collections.abc import Callable
 
-from control.gateway import ordinary
+from control.gateway.bodies import ordinary
+from control.gateway.bodies.wire import estimate_of
 from control.gateway.express.asked import Asked
 from control.gateway.express.call import ExpressCall
 from control.gateway.express.lane import Lane, is_express
 from control.gateway.express.streamed import ExpressStream
-from control.gateway.footing import Footing
 from control.gateway.http1.request import Request
 from control.gateway.http1.server import Connection
+from control.gateway.known.footing import Footing
+from control.gateway.known.world import REMEMBERED
 from control.gateway.routing.candidates import Pick
 from control.gateway.routing.rules import Chosen
 from control.gateway.shared import Shared
-from control.gateway.wire import estimate_of
-from control.gateway.world import REMEMBERED
 from control.routes.snapshot import Identity
 
 # A header that asks for something; the commonest of them only if its value is this one.

@@ -4,15 +4,15 @@ from functools import partial
 
 from control.gateway.admission.bundles import Bundle
 from control.gateway.calls.delivery import STREAM_HEADERS
-from control.gateway.counted import Counted
 from control.gateway.express.stream_way import stream_way_of
 from control.gateway.express.ways import Ways
 from control.gateway.express.whole_way import whole_way_of
-from control.gateway.footing import Footing
 from control.gateway.http1 import answers
+from control.gateway.known.footing import Footing
 from control.gateway.limits import Limits
+from control.gateway.recording.counted import Counted
+from control.gateway.recording.tracing import sampled_below
 from control.gateway.routing.picks import KEYED
-from control.gateway.tracing import sampled_below
 from control.gateway.waiting.rules import Want, served_priority
 from control.routes.snapshot import Identity
 from control.states import Priority

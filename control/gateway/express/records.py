@@ -2,7 +2,7 @@
 
 import msgspec
 
-from control.gateway import ordinary
+from control.gateway.bodies import ordinary
 from control.metering import records
 from control.routes.snapshot import Identity, ReplicaInfo
 from control.states import Outcome, TokensSource

@@ -5,14 +5,14 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from control.gateway import ordinary
+from control.gateway.bodies import ordinary
+from control.gateway.bodies.ordinary import Chat, StreamOptions
 from control.gateway.calls.continuation import ENGINES
 from control.gateway.calls.plan import is_salted
 from control.gateway.express import ways
 from control.gateway.express.asked import Asked
-from control.gateway.footing import Footing
+from control.gateway.known.footing import Footing
 from control.gateway.limits import Limits
-from control.gateway.ordinary import Chat, StreamOptions
 from control.gateway.routing.live import Live
 from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.names import Name

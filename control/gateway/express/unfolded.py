@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from control.gateway.admission.rules import Hold
+from control.gateway.bodies.wire import Ask
 from control.gateway.calls.attempt import Attempt
 from control.gateway.calls.call import Call
 from control.gateway.calls.plan import plan_of
@@ -17,7 +18,6 @@ from control.gateway.shared import Shared
 from control.gateway.streams.chunks import Usage
 from control.gateway.streams.relay import Piece, Reader
 from control.gateway.waiting.rules import Want
-from control.gateway.wire import Ask
 
 
 class Folded(Protocol):

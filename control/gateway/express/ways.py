@@ -5,7 +5,7 @@ from typing import Generic, Protocol, TypeVar
 
 from control.gateway.express.asked import template
 from control.gateway.express.records import templates
-from control.gateway.footing import Footing
+from control.gateway.known.footing import Footing
 from control.gateway.routing.live import Live
 from control.gateway.streams.names import name_of
 from control.routes.snapshot import Identity, ReplicaInfo

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from control.gateway import ordinary
+from control.gateway.bodies import ordinary
 from control.gateway.calls.plan import is_salted
 from control.gateway.express import ways
 from control.gateway.express.asked import Asked
-from control.gateway.footing import Footing
+from control.gateway.known.footing import Footing
 from control.gateway.routing.live import Live
 from control.gateway.streams.names import Name
 from control.routes.snapshot import Identity, ReplicaInfo

@@ -1,6 +1,6 @@
 """The connections of one listener, and what they share: memory for bodies, the turn's writes."""
 
-from control.gateway.http1.bodies import Bodies
+from control.gateway.http1.body_memory import Bodies
 from control.gateway.http1.turn import Turn
 from control.gateway.limits import Limits
 

@@ -7,8 +7,8 @@ import socket
 from control.gateway.http1.app import App
 from control.gateway.http1.connections import Connections
 from control.gateway.http1.server import Connection
+from control.gateway.http1.slices import in_slices
 from control.gateway.limits import Limits
-from control.gateway.slices import in_slices
 
 _SWEPT_AT_ONCE = 200
 _TURNS_MAX = 1000  # of the loop, for those that wait to be accepted

@@ -9,12 +9,12 @@ import msgspec
 
 from control.gateway import errors
 from control.gateway.admission.valkey import Reply, ReplyError, Valkey, encode
+from control.gateway.bodies.wire import Ask
 from control.gateway.limits import Limits
-from control.gateway.metrics import Tally
+from control.gateway.recording.metrics import Tally
 from control.gateway.routing.health import DEATHS, Cause
 from control.gateway.routing.live import Live
 from control.gateway.routing.strikes import Death, Strikes
-from control.gateway.wire import Ask
 
 log = logging.getLogger(__name__)
 

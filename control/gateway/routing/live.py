@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from control.gateway.bodies.wire import Ask
 from control.gateway.errors import Refusal
 from control.gateway.http1.pool import Pool
 from control.gateway.http1.proof import Proof, Reply
@@ -14,7 +15,6 @@ from control.gateway.routing.candidates import Candidate
 from control.gateway.routing.health import Health
 from control.gateway.routing.room import kept_slots
 from control.gateway.routing.stalls import Oldest, Progress
-from control.gateway.wire import Ask
 from control.routes.snapshot import ReplicaInfo
 from control.states import Outcome
 

@@ -1,11 +1,11 @@
 """What one call wants of its replica, read once when it arrives."""
 
+from control.gateway.bodies.wire import Ask
 from control.gateway.http1.request import Request
 from control.gateway.limits import Limits
 from control.gateway.routing import keys, targets
 from control.gateway.routing.candidates import Pick
 from control.gateway.waiting.rules import Want, served_priority
-from control.gateway.wire import Ask
 from control.routes.snapshot import RouteInfo
 from control.states import Priority, RoutingPolicy
 

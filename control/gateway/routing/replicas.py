@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from control.gateway import errors
 from control.gateway.admission.buckets import Buckets
 from control.gateway.limits import Limits
-from control.gateway.metrics import Tally
+from control.gateway.recording.metrics import Tally
 from control.gateway.routing import rules
 from control.gateway.routing.budget import RetryBudget
 from control.gateway.routing.candidates import Pick

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from control.gateway.limits import Limits
-from control.gateway.metrics import Tally
+from control.gateway.recording.metrics import Tally
 from control.gateway.routing.health import DEATHS, Cause
 from control.gateway.routing.live import Live
 from control.gateway.routing.probes import Prober

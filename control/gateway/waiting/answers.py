@@ -37,6 +37,11 @@ def deadline_passed() -> errors.UpstreamTimeout:
     return errors.UpstreamTimeout("The call's deadline passed before it was answered.")
 
 
+def restarted() -> errors.Overloaded:
+    """By a gateway that stops: another, or the next one, takes the call."""
+    return errors.Overloaded("The gateway is being restarted.", wait_seconds=1)
+
+
 def _wait(seconds: float | None) -> float:
     """At least a second: sooner is no different. errors.headers_of keeps it below a minute."""
     return _WAIT_SECONDS if seconds is None else max(seconds, 1.0)

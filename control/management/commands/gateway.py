@@ -7,8 +7,8 @@ from argparse import ArgumentParser
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from control.gateway import sockets
-from control.gateway.main import Parent
+from control.gateway.process import sockets
+from control.gateway.process.parent import Parent
 from control.management.gateways import limits_given
 from control.telemetry.otlp import Exporter
 

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from control.gateway import worker
+from control.gateway.process import worker
 from control.management.gateways import limits_given
 
 

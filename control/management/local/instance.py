@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 from django.conf import settings
 
-from control.gateway import sockets
+from control.gateway.process import sockets
 from control.management.local import children
 from control.management.local.account import server_account
 from control.management.local.external import require_database, require_redis

@@ -13,7 +13,7 @@ from control.gateway.admission.credit import (
     spending_of,
     stake_of,
 )
-from control.gateway.terms import terms_of
+from control.gateway.known.terms import terms_of
 from control.metering.prices.rules import PriceFacts, Prices
 from control.metering.records import Close
 from control.routes.snapshot import (

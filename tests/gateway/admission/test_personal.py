@@ -6,9 +6,9 @@ import pytest
 
 from control.gateway.admission.personal import Personal, personal_scopes
 from control.gateway.admission.rules import Hold, Rate, Slots
+from control.gateway.bodies.wire import parse
 from control.gateway.http1.heads import Head
 from control.gateway.http1.request import Request
-from control.gateway.wire import parse
 from control.routes.snapshot import Scope
 from tests.gateway.place import chat, identity, route
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.gateway.place import KEY, Place, chat, replica, route
-from tests.gateway.test_cases_streams import played
+from tests.gateway.streams.test_cases import played
 from tests.gateway.upstream import (
     DONE,
     Script,

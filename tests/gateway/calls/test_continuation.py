@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from control.gateway import wire
+from control.gateway.bodies import wire
 from control.gateway.calls.continuation import is_same, why_not
 from engines.stub.app import Options, Stub
 from engines.stub.http import Connection
 from engines.stub.script import Script, read_script
 from tests.gateway.place import chat, replica, route
-from tests.gateway.test_cases_streams import content, datas
+from tests.gateway.streams.test_cases import content, datas
 from tests.gateway.upstream import DONE
 
 TOKENS = 12

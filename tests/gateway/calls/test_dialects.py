@@ -3,8 +3,8 @@
 import anthropic
 import pytest
 
+from tests.gateway.bodies.dialects.events import events_of, kinds
 from tests.gateway.calls.test_continuation import TOKENS, WHOLE, Engine, Faults
-from tests.gateway.dialects.events import events_of, kinds
 from tests.gateway.place import KEY, replica
 from tests.gateway.upstream import Script, answered, chunk, streamed
 

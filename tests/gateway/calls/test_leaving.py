@@ -7,7 +7,7 @@ import pytest
 from engines.stub.script import Script
 from tests.gateway.calls.test_continuation import TOKENS, WHOLE, Engine, text_of
 from tests.gateway.place import chat, replica
-from tests.gateway.test_cases_streams import datas
+from tests.gateway.streams.test_cases import datas
 
 LIMIT_SECONDS = 30
 HELD = {"fail_after_tokens": 5, "hang": True}  # an answer that is far from its end

@@ -7,7 +7,7 @@ import pytest
 
 from control.gateway.judges import Verdict, address_of, verdict_of
 from tests.gateway.place import chat, route
-from tests.gateway.test_cases_streams import content, datas
+from tests.gateway.streams.test_cases import content, datas
 from tests.gateway.upstream import DONE, Script, Upstream, answered, chunk, streamed
 
 CLEAN, FLAGGED = b'{"flagged":false}', b'{"results":[{"flagged":false},{"flagged":true}]}'

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from control.gateway import ordinary, wire
+from control.gateway.bodies import ordinary, wire
 from control.gateway.errors import Refusal
 
 CORPUS = sorted((Path(__file__).parent / "corpus" / "json").glob("*.json"))

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from control.gateway.bodies.wire import Ask, parse
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
-from control.gateway.wire import Ask, parse
 from tests.gateway.place import Place, chat, replica
 from tests.gateway.upstream import Script, Upstream, answered
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from control.gateway.bodies.wire import parse
 from control.gateway.routing.deaths import fingerprint
 from control.gateway.routing.strikes import Death, Strikes
-from control.gateway.wire import parse
 
 
 def strikes(*added: tuple[str, Death], most: int = 10) -> Strikes:

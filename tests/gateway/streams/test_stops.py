@@ -7,7 +7,7 @@ import pytest
 
 from control.gateway.streams.stops import Split, Watch, Words, cut, split
 from tests.gateway.place import chat, route
-from tests.gateway.test_cases_streams import content, datas
+from tests.gateway.streams.test_cases import content, datas
 from tests.gateway.upstream import DONE, Script, answered, chunk, streamed
 
 FIVE = ("one", "two", "three", "four", "STOP")  # one more than an engine of OpenAI's kind takes

@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.gateway.place import chat
-from tests.gateway.test_cases_streams import ROLE, datas
+from tests.gateway.streams.test_cases import ROLE, datas
 from tests.gateway.upstream import DONE, Script, chunk, event, streamed, usage_chunk
 
 

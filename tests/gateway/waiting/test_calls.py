@@ -7,7 +7,7 @@ import pytest
 
 from control.gateway.http1.connections import Connections
 from control.gateway.http1.server import Connection
-from control.gateway.sweep import hurry
+from control.gateway.process.sweep import hurry
 from control.models.sealing import digest_of
 from tests.gateway.place import (
     Place,
