@@ -84,6 +84,10 @@ def numbers(text: str) -> Numbers:
     return tuple(map(int, found.group().split("."))) if found else ()
 
 
+def text(wanted: Numbers) -> str:
+    return ".".join(map(str, wanted))
+
+
 def _lacks(release: Release, device_kind: str, host: HostFacts) -> tuple[str, ...]:
     if not host.read:
         return ("its host has not said yet what it is: start its worker, then ask again",)
@@ -100,13 +104,13 @@ def lacks_of_the_system(release: Release, host: HostFacts) -> list[str]:
     oldest, newest = release.python
     if not oldest <= numbers(host.python)[:2] <= newest:
         found.append(
-            f"needs Python {_text(oldest)} to {_text(newest)}, engines are built on "
+            f"needs Python {text(oldest)} to {text(newest)}, engines are built on "
             f"{host.python or 'none that runs'} here (WEIR_ENGINE_PYTHON names another)"
         )
     if not host.glibc:
-        found.append(f"needs glibc {_text(release.glibc)}, this system has another C library")
+        found.append(f"needs glibc {text(release.glibc)}, this system has another C library")
     elif numbers(host.glibc) < release.glibc:
-        found.append(f"needs glibc {_text(release.glibc)}, this system has {host.glibc}")
+        found.append(f"needs glibc {text(release.glibc)}, this system has {host.glibc}")
     if host.machine not in release.machines:
         found.append(f"has wheels for {', '.join(release.machines)}, not for {host.machine}")
     return found
@@ -119,17 +123,13 @@ def _of_the_cards(release: Release, host: HostFacts) -> list[str]:
     if numbers(host.cuda) < release.cuda:
         # The driver says which CUDA it serves; one that is too old for that says nothing.
         found.append(
-            f"needs CUDA {_text(release.cuda)} (driver {_text(release.driver)} or newer), the "
+            f"needs CUDA {text(release.cuda)} (driver {text(release.driver)} or newer), the "
             f"driver {host.driver or 'of unknown version'} serves {host.cuda or 'an older one'}"
         )
     elif numbers(host.driver) < release.driver:
-        found.append(f"needs driver {_text(release.driver)}, the host has {host.driver or 'none'}")
+        found.append(f"needs driver {text(release.driver)}, the host has {host.driver or 'none'}")
     weak = [it for it in host.compute_capabilities if numbers(it) < release.compute_capability]
     if len(weak) == len(host.compute_capabilities):
-        needed = _text(release.compute_capability)
+        needed = text(release.compute_capability)
         found.append(f"needs compute capability {needed}, its cards have {', '.join(weak)}")
     return found
-
-
-def _text(wanted: Numbers) -> str:
-    return ".".join(map(str, wanted))
