@@ -27,7 +27,7 @@ CACHE_TYPES = (
 # What its checks say at a start; whatever is not named runs wherever the release does.
 _WEIGHTS_WANT: dict[str, Numbers] = {
     **dict.fromkeys(("fbgemm_fp8", "experts_int8", "modelopt", "modelopt_mxfp8"), (8, 0)),
-    **dict.fromkeys(("mxfp4", "gpt_oss_mxfp4"), (8, 0)),
+    **dict.fromkeys(("mxfp4", "gpt_oss_mxfp4", "mxfp8"), (8, 0)),
     "fp8_per_channel": (8, 9),  # its activations are in FP8 too: by Marlin they would not be
     **dict.fromkeys(("fp_quant", "nvfp4_per_token"), (10, 0)),
 }

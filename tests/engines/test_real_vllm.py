@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -193,6 +194,27 @@ def test_the_formats_that_a_version_may_name_are_those_that_it_has():
     formats = "model_executor/layers/quantization/__init__.py"
     assert set(choices.QUANTIZATIONS) == named(formats, "QuantizationMethods")
     assert set(choices.CACHE_TYPES) == named("config/cache.py", "CacheDType")
+
+
+# Of what is named so, its configuration says only what the least demanding of its kernels wants.
+STRICTER_AT_ITS_KERNELS = {"fp8_per_channel", "nvfp4_per_token"}
+ASK_CAPABILITIES = """
+import json, sys
+from vllm.model_executor.layers.quantization import get_quantization_config
+print(json.dumps({one: get_quantization_config(one).get_min_capability() for one in sys.argv[1:]}))
+"""
+
+
+def test_a_format_wants_the_compute_capability_that_its_release_says():
+    argv = [install_runtime() / "bin" / "python", "-P", "-c", ASK_CAPABILITIES]
+    asked = subprocess.run(
+        [*argv, *choices.QUANTIZATIONS], check=True, capture_output=True, timeout=HANG_GUARD_SECONDS
+    )
+    told = json.loads(asked.stdout.splitlines()[-1])
+    for name, least in told.items():
+        wanted = choices.card_wanted(name, "auto", "auto").capability
+        ours, theirs = 10 * wanted[0] + wanted[1], max(least, 75)
+        assert ours > theirs if name in STRICTER_AT_ITS_KERNELS else ours == theirs, name
 
 
 def test_e01_its_orphans_are_found_though_they_hide_their_environment(engine):
