@@ -1,7 +1,10 @@
 """What is known of a model's versions: where each fits, what sets its batch, what it took."""
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import starmap
+from typing import NamedTuple
 
 from django.db.models import FloatField, Max, Min
 from django.db.models.fields.json import KT
@@ -18,6 +21,7 @@ from control.placement.model import ModelFacts
 from control.states import NodeState
 from control.telemetry import cold_starts
 from control.telemetry.cold_starts import ColdStartFacts
+from engines.requirements import numbers
 
 VERSIONS_MAX = 20
 REPLICAS_MAX = 200  # whose points tell how quick a version was
@@ -40,19 +44,39 @@ class VersionFit:
 def device_kinds() -> tuple[DeviceKind, ...]:
     """Of the fleet, the smallest of each name; then common cards."""
     rows = Device.objects.exclude(node__state=NodeState.REMOVED).filter(error="")
-    found: dict[tuple[str, str, bool], list[int]] = {}
-    hosts: dict[tuple[str, str, bool], int] = {}
-    for name, kind, total, card, host in rows.values_list(
-        "name", "kind", "memory_total_bytes", "parent_uuid", "node__host"
-    ):
-        of = (name, kind, bool(card))
-        found.setdefault(of, []).append(total)
-        hosts[of] = max(hosts.get(of, 0), host.get("memory_bytes", 0))
-    return cards.kinds(
-        [
-            DeviceKind(*of[:2], min(sizes), len(sizes), is_slice=of[2], host_bytes=hosts[of])
-            for of, sizes in sorted(found.items())
-        ]
+    found: dict[tuple[str, str, bool], list[_Row]] = defaultdict(list)
+    for row in starmap(_Row, rows.values_list(*_COLUMNS)):
+        found[row.name, row.kind, bool(row.card)].append(row)
+    return cards.kinds([_kind(found[of]) for of in sorted(found)])
+
+
+class _Row(NamedTuple):
+    name: str
+    kind: str
+    memory_bytes: int
+    card: str  # that it is a slice of
+    node_id: int
+    host: dict
+    compute_capability: str
+
+
+_COLUMNS = ("name", "kind", "memory_total_bytes", "parent_uuid", "node", "node__host")
+_COLUMNS += ("compute_capability",)
+
+
+def _kind(rows: list[_Row]) -> DeviceKind:
+    first, on_hosts = rows[0], Counter(row.node_id for row in rows)
+    return DeviceKind(
+        name=first.name,
+        kind=first.kind,
+        memory_bytes=min(row.memory_bytes for row in rows),
+        in_fleet=len(rows),
+        is_slice=bool(first.card),
+        host_bytes=max(row.host.get("memory_bytes", 0) for row in rows),
+        on_one_host=max(on_hosts.values()),
+        compute_capability=min(
+            filter(None, (row.compute_capability for row in rows)), key=numbers, default=""
+        ),
     )
 
 

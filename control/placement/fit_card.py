@@ -13,8 +13,9 @@ from control.placement.remedies import (
     budget_bytes,
     kv_given,
     remedies,
-    runs_over_several,
     sizes_on,
+    why_no_format,
+    why_not_over,
 )
 
 # Where 13 and 70 billion end: models called so have a little more.
@@ -62,8 +63,8 @@ def guidance(model: ModelFacts) -> str:
 def _fit(model: ModelFacts, demand: Demand, device: DeviceKind, held: Held | None) -> Fit:
     size = sizes_on(model, demand, device, held)
     left = memory.room_for_kv(size, budget_bytes(device))
-    fits = demand.devices == 1 or runs_over_several(device)
-    fits = fits and left >= size.kv_bytes_min
+    never = why_not_over(demand.devices, device) or why_no_format(model, demand, device)
+    fits = not never and left >= size.kv_bytes_min
     kv_bytes = kv_given(left, size, demand) if fits else left
     length = demand.context_tokens or model.kv.context_tokens
     loaded = min(size.fixed_bytes, model.weights.on_each(demand.devices))
@@ -77,17 +78,14 @@ def _fit(model: ModelFacts, demand: Demand, device: DeviceKind, held: Held | Non
         kv_tokens=memory.kv_tokens(kv_bytes, model.kv, demand, device.kind) if fits else 0,
         context_tokens=length,
         calls=kv_bytes // size.call_bytes if fits and size.call_bytes else 0,
-        why=_why(fits, left, size, demand, device),
+        why=never or _why(left, size, demand),
         remedies=() if fits else remedies(model, demand, device, size.kv_bytes_min - left),
     )
 
 
-def _why(fits: bool, left: int, size: Sizes, demand: Demand, device: DeviceKind) -> str:
-    if fits:
+def _why(left: int, size: Sizes, demand: Demand) -> str:
+    if left >= size.kv_bytes_min:
         return f"{_gib(left)} are left for the KV cache; {_gib(size.kv_bytes_min)} are needed"
-    if demand.devices > 1 and not runs_over_several(device):
-        what = "CPU devices" if device.kind == "cpu" else "MIG slices"
-        return f"one model over several {what} is not offered"
     if left < 0:
         return f"weights and overhead are {_gib(-left)} more than it gives an engine"
     wanted = f"{demand.calls} calls" if demand.calls else "one call of full length"

@@ -64,6 +64,7 @@ class Demand:
     slots: int | None = None
     kv_tokens: int | None = None
     kv_dtype: str = "auto"
+    dtype: str = "auto"
     offload_bytes: int = 0  # of weights, on each device
     eager: bool = False  # no step is captured as a graph
 
@@ -85,6 +86,7 @@ def demand_of(arguments: dict, memory: dict | None) -> Demand:
         slots=_whole(arguments.get("max_num_seqs")),
         kv_tokens=_whole(wanted.get("kv_tokens")),
         kv_dtype=str(arguments.get("kv_cache_dtype", "auto")),
+        dtype=str(arguments.get("dtype", "auto")),
         offload_bytes=int(float(arguments.get("cpu_offload_gb") or 0) * GIB),
         eager=arguments.get("enforce_eager") is True,
     )

@@ -85,18 +85,22 @@ def by_config(config: dict) -> Weights:
     attention = 2 * shape.hidden * head * (shape.heads + kept)
     experts = _whole(text, "num_experts", "num_local_experts", "n_routed_experts")
     linear = shape.layers * (attention + _of_mlp(text, shape, experts))
+    chosen = shape.layers * experts * _of_expert(text, shape)
     tied = bool(text.get("tie_word_embeddings"))
     embedding = shape.hidden * shape.vocabulary * (1 if tied else 2)
-    made = rules.of_parameters(linear, embedding, rules.quantisation(config))
+    made = rules.of_parameters(linear, embedding, rules.quantisation(config), chosen)
     return replace(made, detail=BY_CONFIG)
 
 
 def _of_mlp(text: dict, shape: Shape, experts: int) -> int:
-    gated = 3 * shape.hidden
-    if not experts:
-        return gated * (_whole(text, "intermediate_size", "n_inner", "ffn_dim") or shape.hidden * 4)
-    width = _whole(text, "moe_intermediate_size", "intermediate_size")
-    return gated * width * (experts + _whole(text, "n_shared_experts"))
+    if experts:
+        return _of_expert(text, shape) * (experts + _whole(text, "n_shared_experts"))
+    width = _whole(text, "intermediate_size", "n_inner", "ffn_dim") or 4 * shape.hidden
+    return 3 * shape.hidden * width
+
+
+def _of_expert(text: dict, shape: Shape) -> int:
+    return 3 * shape.hidden * _whole(text, "moe_intermediate_size", "intermediate_size")
 
 
 def _whole(text: Mapping, *names: str) -> int:

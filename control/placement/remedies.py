@@ -9,13 +9,16 @@ from control.placement.kv_cache import KvCost
 from control.placement.memory import GIB, Demand, Held, Sizes
 from control.placement.model import ModelFacts
 from control.placement.room import RAM_RATIO
+from engines.vllm import choices
 
 PARALLEL = (2, 4, 8)
 CONTEXT_TOKENS_LEAST = 1024  # a shorter one is no cure
 OFFLOAD_RATIO_MAX = 0.5  # of the weights: with more in RAM each step waits for the bus
 CPU_RATIO = 0.85  # of a host's RAM: the rest is its own
 FOUR_BIT = weights.Quantisation("awq", 4, 128)
-EIGHT_BIT = ("fp8_per_channel", "int8_per_channel_weight_only")
+# The one that computes in 8 bit first; the other is for cards that only store in it.
+FP8 = ("fp8_per_channel", "fp8_per_tensor")
+INT8_OF_EXPERTS = "int8_per_channel_weight_only"
 EVALUATE = "4-bit wants an evaluation on mathematics and code first"
 
 
@@ -54,8 +57,25 @@ def remedies(
     return _working(together, device)[:3]
 
 
-def runs_over_several(device: DeviceKind) -> bool:
-    return device.kind == "gpu" and not device.is_slice
+def why_not_over(devices: int, device: DeviceKind) -> str:
+    """Why one model does not go over so many of them."""
+    if devices == 1:
+        return ""
+    if device.kind == "cpu" or device.is_slice:
+        what = "CPU devices" if device.kind == "cpu" else "MIG slices"
+        return f"one model over several {what} is not offered"
+    if 0 < device.on_one_host < devices:
+        return f"no host has {devices} of them: the largest has {device.on_one_host}"
+    return ""
+
+
+def why_no_format(model: ModelFacts, demand: Demand, device: DeviceKind) -> str:
+    """What of its formats the card cannot run."""
+    if device.kind == "cpu":
+        return ""
+    latent = not model.kv.split_by_devices
+    wanted = choices.card_wanted(model.weights.method, demand.dtype, demand.kv_dtype, latent=latent)
+    return wanted.why_not(device.compute_capability)
 
 
 def budget_bytes(device: DeviceKind) -> int:
@@ -96,6 +116,8 @@ def _working(tries: Iterable[_Try], device: DeviceKind) -> tuple[Remedy, ...]:
         kind = one.what.split(" ")[0]
         if left < size.kv_bytes_min or kind in seen or not size.call_bytes:
             continue
+        if why_no_format(one.model, one.demand, device):
+            continue
         if kind == "tensor":
             seen.add(kind)  # the fewest cards that do
         kv_bytes = kv_given(left, size, one.demand)
@@ -115,11 +137,11 @@ def _changes(model: ModelFacts, demand: Demand, device: DeviceKind, missing: int
 def _wider(
     model: ModelFacts, demand: Demand, device: DeviceKind, also: _Try | None = None
 ) -> Iterable[_Try]:
-    """Over more cards; each takes whole heads."""
-    if not runs_over_several(device):
-        return
+    """Over more cards of one host; each takes whole heads."""
     for devices in PARALLEL:
         if devices <= demand.devices or model.shape.heads % devices:
+            continue
+        if why_not_over(devices, device):
             continue
         what = f"tensor parallel over {devices} of them"
         arguments = (("tensor_parallel_size", devices),)
@@ -130,18 +152,46 @@ def _wider(
 
 def _artifacts(model: ModelFacts, demand: Demand, device: DeviceKind) -> Iterable[_Try]:
     """Fewer bits a weight: while it loads, or of another artifact."""
+    if device.kind == "gpu":
+        yield from _in_fp8(model, demand, device)
     if model.weights.method:
         return
     if device.kind == "gpu":
-        for name in EIGHT_BIT:
-            words = "FP8" if name.startswith("fp8") else "INT8, weights only"
-            smaller = replace(model, weights=weights.online(model.weights, name))
-            what = f"{words}, quantised while it loads"
-            yield _Try(what, smaller, demand, (("quantization", name),))
-    four = int(model.weights.linear_bytes * FOUR_BIT.bits_stored / model.weights.bits)
-    smaller = replace(model.weights, linear_bytes=four, method="awq", bits=4.0, exact=False)
+        yield _in_int8(model, demand)
     what = f"an AWQ or GPTQ artifact in 4 bit ({EVALUATE})"
-    yield _Try(what, replace(model, weights=smaller), demand)
+    yield _Try(what, _stored_in(model, "awq", FOUR_BIT.bits_stored), demand)
+
+
+def _in_fp8(model: ModelFacts, demand: Demand, device: DeviceKind) -> Iterable[_Try]:
+    """By the name of it that the card runs; what is quantised by the other is of the same size."""
+    plain = model.weights
+    if plain.method and plain.method != FP8[0]:
+        return
+    for name in FP8:
+        made = replace(plain, method=name) if plain.method else weights.online(plain, name)
+        smaller = replace(model, weights=made)
+        if why_no_format(smaller, demand, device):
+            continue
+        only = "" if name == FP8[0] else " (only its weights: this card computes in 16 bit)"
+        what = f"FP8, quantised while it loads{only}"
+        yield _Try(what, smaller, demand, (("quantization", name),))
+        return
+
+
+def _in_int8(model: ModelFacts, demand: Demand) -> _Try:
+    """While it loads the engine reaches experts alone."""
+    if not model.weights.expert_bytes:
+        what = "an INT8 artifact (compressed-tensors)"
+        return _Try(what, _stored_in(model, "compressed-tensors", 8.0), demand)
+    smaller = replace(model, weights=weights.online(model.weights, INT8_OF_EXPERTS))
+    what = "INT8, only weights of experts, quantised while it loads"
+    return _Try(what, smaller, demand, (("quantization", INT8_OF_EXPERTS),))
+
+
+def _stored_in(model: ModelFacts, method: str, bits: float) -> ModelFacts:
+    smaller = int(model.weights.linear_bytes * bits / model.weights.bits)
+    made = replace(model.weights, linear_bytes=smaller, method=method, bits=bits, exact=False)
+    return replace(model, weights=made)
 
 
 def _smaller_cache(model: ModelFacts, demand: Demand, device: DeviceKind) -> Iterable[_Try]:

@@ -14,6 +14,7 @@ _EMBEDDING = re.compile(
 )
 # Whole on each device: a router and the latents of attention are not split.
 _WHOLE = re.compile(r"(\.gate|router|kv_a_proj\w*|q_a_proj|norm\w*|wpe)\.weight$")
+_EXPERTS = re.compile(r"\.experts\.")  # those that a router chooses among
 _PACKED = re.compile(r"\.(qweight|weight_packed)$")
 _SCALES = re.compile(r"scale|qzeros|zero_point|g_idx|weight_shape")
 _UNUSED = re.compile(r"rotary_emb\.inv_freq$")
@@ -31,6 +32,8 @@ ONLINE_BITS = {
     "mxfp8": 8.25,
     "nvfp4_per_token": 4.5,
 }
+# These reach the matrices of experts alone: of a model without them they change nothing.
+OF_EXPERTS = frozenset({"int8_per_channel_weight_only", "nvfp4_per_token"})
 
 
 class Tensor(NamedTuple):
@@ -68,6 +71,7 @@ class Weights:
     online: bool = False
     exact: bool = True
     detail: str = ""
+    expert_bytes: int = 0  # of the linear ones
 
     @property
     def total_bytes(self) -> int:
@@ -86,9 +90,9 @@ class Weights:
 
 
 def of_parameters(
-    linear: int, embedding: int = 0, quantised: Quantisation | None = None
+    linear: int, embedding: int = 0, quantised: Quantisation | None = None, experts: int = 0
 ) -> Weights:
-    """By count alone; embeddings stay in 16 bit."""
+    """By count alone; embeddings stay in 16 bit. `experts`: how many of the linear are theirs."""
     stored = quantised or Quantisation()
     return Weights(
         linear_bytes=int(linear * stored.bits_stored / 8),
@@ -97,6 +101,7 @@ def of_parameters(
         method=stored.method,
         bits=stored.bits,
         exact=False,
+        expert_bytes=int(experts * stored.bits_stored / 8),
     )
 
 
@@ -115,7 +120,7 @@ def of_tensors(
     text = config.get("text_config") or config
     element = served_bytes(config, dtype)
     stored = quantisation(config)
-    sums = {"linear": 0, "embedding": 0, "whole": 0}
+    sums = {"linear": 0, "embedding": 0, "whole": 0, "expert": 0}
     parameters = 0
     for tensor in tensors:
         if _is_unused(tensor, text, drafts):
@@ -123,7 +128,9 @@ def of_tensors(
         count = _count(tensor)
         kind = _kind(tensor)
         plain = tensor.dtype in _FLOATS and not _SCALES.search(tensor.name)
-        sums[kind] += count * element if plain else tensor.stored_bytes
+        served = count * element if plain else tensor.stored_bytes
+        sums[kind] += served
+        sums["expert"] += served if _EXPERTS.search(tensor.name) else 0
         if not _SCALES.search(tensor.name):
             parameters += _parameters(tensor, count, stored)
     found = Weights(
@@ -133,6 +140,7 @@ def of_tensors(
         parameters=parameters,
         method=stored.method,
         bits=stored.bits,
+        expert_bytes=sums["expert"],
     )
     return online(found, quantization, element)
 
@@ -142,8 +150,13 @@ def online(weights: Weights, quantization: str, element: int = 2) -> Weights:
     bits = ONLINE_BITS.get(quantization)
     if bits is None or weights.method:
         return weights
+    share = bits / (8 * element)
+    reached = weights.expert_bytes if quantization in OF_EXPERTS else weights.linear_bytes
+    if not reached:
+        return weights
     made = asdict(weights) | {
-        "linear_bytes": int(weights.linear_bytes * bits / (8 * element)),
+        "linear_bytes": weights.linear_bytes - reached + int(reached * share),
+        "expert_bytes": int(weights.expert_bytes * share),
         "method": quantization,
         "bits": bits,
         "online": True,

@@ -79,6 +79,27 @@ def test_quantised_while_it_loads_the_matrices_shrink_and_nothing_else():
     assert weights.online(replace(plain, method="awq"), "fp8") == replace(plain, method="awq")
 
 
+def test_what_is_only_for_experts_leaves_all_else_in_sixteen_bit():
+    rows = [
+        Tensor("model.layers.0.mlp.experts.0.up_proj.weight", "BF16", (64, 64), 8192),
+        Tensor("model.layers.0.mlp.shared_experts.up_proj.weight", "BF16", (64, 64), 8192),
+        Tensor("model.layers.0.self_attn.o_proj.weight", "BF16", (64, 64), 8192),
+    ]
+    plain = weights.of_tensors(rows, {})
+    found = weights.of_tensors(rows, {}, quantization="int8_per_channel_weight_only")
+    assert plain.expert_bytes == 8192
+    assert (found.total_bytes, found.online) == (plain.total_bytes - 4096, True)
+    dense = weights.of_tensors(rows[1:], {}, quantization="int8_per_channel_weight_only")
+    assert dense == weights.of_tensors(rows[1:], {})
+
+
+def test_a_config_alone_tells_how_much_of_it_is_experts():
+    routed = {"num_experts": 4, "moe_intermediate_size": 256, "n_shared_experts": 1}
+    found = model.by_config(QWEN_14B | routed)
+    assert found.expert_bytes == 2 * 48 * 4 * 3 * 5120 * 256
+    assert model.by_config(QWEN_14B).expert_bytes == 0
+
+
 def test_over_devices_matrices_are_split_and_norms_are_not():
     rows = [
         Tensor("model.layers.0.mlp.up_proj.weight", "BF16", (64, 64), 8192),
