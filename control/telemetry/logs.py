@@ -24,7 +24,7 @@ _SECRETS = (
 )
 
 
-_CALM = ("django.channels.server", "httpx", "httpcore", "celery", "kombu", "uvicorn.access")
+_CALM = ("django.channels.server", "httpx", "httpcore", "celery", "kombu", "uvicorn")
 
 
 def config(*, level: str, form: str) -> dict:

@@ -5,6 +5,8 @@ import logging
 import sys
 
 import pytest
+import uvicorn
+from django.core.management import call_command
 
 from control.telemetry.logs import JsonFormatter, LineFormatter, redacted
 
@@ -51,6 +53,18 @@ def test_a_secret_is_hidden_wherever_it_stands(text):
 )
 def test_other_text_stays_as_it_is(text):
     assert redacted(text) == text
+
+
+def test_the_console_logs_in_the_form_of_all_and_not_each_socket(transactional_db, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(uvicorn, "run", lambda app, **options: asked.update(options, app=app))
+    call_command("web")
+    uvicorn.Config(**asked)
+    logger = logging.getLogger("uvicorn.error")
+    assert not logger.isEnabledFor(logging.INFO)
+    while logger.parent and logger.propagate and not logger.handlers:
+        logger = logger.parent
+    assert logger is logging.getLogger()
 
 
 def a_record(message: str, *args: object, exc_info=None) -> logging.LogRecord:

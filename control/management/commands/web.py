@@ -31,4 +31,5 @@ class Command(BaseCommand):
             lifespan="off",
             timeout_graceful_shutdown=STOPPING_SECONDS_MAX,
             access_log=False,
+            log_config=None,  # in the form of all processes, without what each socket is called by
         )

@@ -62,7 +62,7 @@ def gateway(listeners: Sequence[socket.socket]) -> Child:
 def control() -> Child:
     return _python(
         "control",
-        *("-m", "celery", "-A", "control.celery:app", "worker", "-Q", "control"),
+        *("-m", "celery", "-q", "-A", "control.celery:app", "worker", "-Q", "control"),
         *("-n", "control@%h", "--pool", "threads", "-c", "4"),
         *("--without-mingle", "--without-gossip"),
         grace_seconds=WORKER_GRACE_SECONDS,
@@ -72,7 +72,7 @@ def control() -> Child:
 def scheduler(home: Path) -> Child:
     return _python(
         "scheduler",
-        *("-m", "celery", "-A", "control.celery:app", "beat"),
+        *("-m", "celery", "-q", "-A", "control.celery:app", "beat"),
         *("-s", str(home / "beat-schedule"), "--pidfile="),
     )
 
