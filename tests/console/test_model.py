@@ -40,7 +40,10 @@ def more(db, folder):
 
 @pytest.fixture
 def known(more):
-    a_device(a_node(at=AT), 22 * GIB, at=AT, kind="gpu", name="My card", uuid="GPU-1")
+    node = a_node(at=AT)
+    for number in range(4):
+        uuid = f"GPU-{number}"
+        a_device(node, 22 * GIB, at=AT, kind="gpu", name="My card", uuid=uuid)
     version = more("v1")
     replica = a_replica(a_deployment(version=version), at=AT)
     parts = dict.fromkeys(cold_starts.PARTS, 0.0) | {"load_seconds": 42.0}
@@ -109,7 +112,7 @@ def test_the_api_says_the_same(console, known):
     assert "docs/benchmarks/batching.md" in benchmark
     assert told["max_num_batched_tokens"][2] == "no benchmark compares values of it yet"
     own = fit["card"][0]
-    assert (own["device"], own["in_fleet"], own["fits"]) == ("My card", 1, False)
+    assert (own["device"], own["in_fleet"], own["fits"]) == ("My card", 4, False)
     assert any(r["arguments"] == {"tensor_parallel_size": 4} for r in own["remedies"])
 
 
