@@ -24,7 +24,10 @@ from tests import schema
 ROOT = Path(__file__).parent.parent
 STARTING_SECONDS_MAX = 60
 ENDING_SECONDS_MAX = 60
-PARTS = 8  # of the ports to pick from: the last one for a run without workers
+# A test's ports are picked long before somebody listens there: none of those that the instances
+# which tests start pick for their servers, and of its own part.
+PORTS = range(10000, 17000)
+PARTS = 8  # the last one for a run without workers
 SHARED = ROOT / ".weir-test"  # engine runtimes and weights: too large to make for each run
 
 
@@ -45,7 +48,7 @@ def own_ports() -> range:
     """Of this process among those that test side by side, so that none picks another's port."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     part = int(worker) % (PARTS - 1) if worker else PARTS - 1
-    return ports.CHOICE[part::PARTS]
+    return PORTS[part::PARTS]
 
 
 class Servers:
