@@ -267,9 +267,12 @@ class Machine(RuleBasedStateMachine):
 
     def counted(self, key: str) -> int:
         now = self.store.now()
-        leased = [value.split(":") for value in self.store.client.hvals(f"leased:{key}")]
-        live = sum(int(units) for units, ends in leased if int(ends) > now)
-        return live + self.store.client.zcount(key, f"({now}", "+inf")
+        # In one step: processes send on meanwhile, and a unit that went back is taken by a call.
+        with self.store.client.pipeline() as both:
+            both.hvals(f"leased:{key}").zcount(key, f"({now}", "+inf")
+            values, calls = both.execute()
+        leased = [value.split(":") for value in values]
+        return calls + sum(int(units) for units, ends in leased if int(ends) > now)
 
     def teardown(self) -> None:
         """All calls end, and all processes too: nothing is held for ever."""

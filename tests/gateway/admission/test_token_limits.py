@@ -38,6 +38,12 @@ def full_at(valkey, limit: str, scope: str = "t:1") -> int:
     return int(valkey.get(f"rate:{scope}:{limit}") or 0)
 
 
+def now(valkey) -> int:
+    """In microseconds, by the clock that counts."""
+    seconds, microseconds = valkey.time()
+    return seconds * 1_000_000 + microseconds
+
+
 @pytest.mark.parametrize("path", BODIES)
 async def test_r02_parallel_calls_hold_what_they_may_use(gateways, engine, valkey, path):
     """Input and output have a limit each here: 1000 tokens a minute are 450 and 550."""
@@ -65,8 +71,7 @@ async def test_r02_parallel_calls_hold_what_they_may_use(gateways, engine, valke
     unused = 5 * (110 - 10) * 60_000_000 / 550
     assert full_at(valkey, IN) == held[0]  # 90 were estimated, and 90 used
     if reads:
-        seconds, micros = valkey.time()
-        assert full_at(valkey, OUT) <= seconds * 1_000_000 + micros  # it is full
+        assert full_at(valkey, OUT) <= now(valkey)  # it is full
     else:
         assert full_at(valkey, OUT) == pytest.approx(held[1] - unused, abs=10)
 
@@ -143,13 +148,12 @@ FIRST = chunk(role=True, usage=(90, 0))
 async def test_what_was_used_is_settled_once(gateways, engine, valkey, script, used):
     limit(gateways, {IN: 1000, OUT: 1000})
     engine.scripts = [script]
-    seconds, microseconds = valkey.time()
-    before = seconds * 1_000_000 + microseconds
+    before = now(valkey)
     stream = script.content_type == "text/event-stream"
     await gateways[0].post(chat(NINETY, max_tokens=110, stream=stream))
     await gateways[0].until(lambda: not gateways[0].shared.calls)
     await gateways[0].until(lambda: not gateways[0].shared.counters.valkey._waiting)
-    took = sum(valkey.time()[n] * (1_000_000, 1)[n] for n in (0, 1)) - before
+    took = now(valkey) - before
     for name, tokens in zip((IN, OUT), used, strict=True):
         # Taken at some moment of the call, so that it is full this much later than then; or it
         # has been full already when the call ended.
