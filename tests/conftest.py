@@ -90,11 +90,17 @@ def django_db_keepdb() -> bool:
     return True
 
 
-@pytest.fixture(autouse=True)
-def _empty_valkey() -> Iterator[None]:
-    yield
+@pytest.fixture(scope="session")
+def _whole_valkey() -> Iterator[redis.Redis]:
+    """One connection for all tests: to make it takes longer than most of them."""
     with redis.Redis.from_url(servers.valkey.url) as client:
-        client.flushall()
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _empty_valkey(_whole_valkey: redis.Redis) -> Iterator[None]:
+    yield
+    _whole_valkey.flushall()
 
 
 @pytest.fixture
