@@ -88,8 +88,6 @@ class Servers:
             "WEIR_DATABASE_URL": self.postgres.url,
             "WEIR_REDIS_URL": self.valkey.url,
             "WEIR_ALLOW_STUB": "1",
-            "WEIR_RUNTIMES": str(SHARED / "runtimes"),
-            "WEIR_WEIGHTS": str(SHARED / "weights"),
         }
 
     def stop(self) -> None:

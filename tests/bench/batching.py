@@ -16,6 +16,7 @@ import httpx
 import psutil
 
 from tests.bench.report import ROOT, Target, finish, say, table
+from tests.engines.real import LENT
 from tests.flows.weir import Weir, until
 
 ROUNDS = 3
@@ -48,7 +49,7 @@ class Rates:
 
 
 def main() -> None:
-    weir = Weir(_service())
+    weir = Weir(_service(), **LENT)
     try:
         weir.start(ready=False)
         until(lambda: _ready(weir), f"the model; said:\n{weir.said()}", START_SECONDS_MAX)

@@ -15,7 +15,7 @@ from engines import runtime
 from tests.bench import cold
 from tests.bench.cold import HANG_SECONDS, Cold, soon
 from tests.bench.report import say
-from tests.engines.real import VERSION, runtimes
+from tests.engines.real import LENT, RUNTIMES, VERSION
 from tests.flows.weir import Weir
 from tests.servers import SHARED
 
@@ -74,7 +74,7 @@ class Seen:
 
 
 def measure() -> Seen:
-    seen, weir = Seen(), Weir(_service(), WEIR_GATEWAY_PROCESSES="1")
+    seen, weir = Seen(), Weir(_service(), WEIR_GATEWAY_PROCESSES="1", **LENT)
 
     def wants(name: str) -> Callable[[int], subprocess.Popen]:
         return lambda count: _apply(weir, **{name: count})
@@ -96,7 +96,7 @@ def measure() -> Seen:
 def _real_is_here() -> bool:
     """Installed for the tests, with the model that they made: a bench installs nothing."""
     return (
-        runtime.installed("vllm", VERSION, "cpu", runtimes())
+        runtime.installed("vllm", VERSION, "cpu", RUNTIMES)
         and (SHARED / "tiny-model" / "model.safetensors").exists()
     )
 

@@ -18,7 +18,7 @@ import httpx
 import psutil
 
 from tests.bench.report import Target, finish, say, table
-from tests.engines.real import install_runtime, make_tiny_model
+from tests.engines.real import LENT, install_runtime, make_tiny_model
 from tests.flows.weir import Weir, until
 from tests.servers import SHARED
 
@@ -66,7 +66,7 @@ def main() -> None:
     if not (folder / "model.safetensors").exists():
         make_tiny_model(folder, install_runtime())
     service = SERVICE.replace("MODEL", str(folder)).replace("CONTEXT", str(CONTEXT_TOKENS))
-    weir = Weir(service.replace("KV_CALLS", str(KV_CALLS)), WEIR_ENGINE_FAST="1")
+    weir = Weir(service.replace("KV_CALLS", str(KV_CALLS)), WEIR_ENGINE_FAST="1", **LENT)
     try:
         weir.start(ready=False)
         until(lambda: len(_engines(weir)) == 2, "two engines", START_SECONDS_MAX)

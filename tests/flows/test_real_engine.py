@@ -5,12 +5,11 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
-import httpx
 import openai
 import psutil
 import pytest
 
-from tests.engines.real import shared_tiny_model
+from tests.engines.real import LENT, shared_tiny_model
 from tests.flows.books import books_balance
 from tests.flows.drift import engines_agree
 from tests.flows.tiny import CONTEXT, TOKENS, answer, client, cut, cut_by, load
@@ -57,11 +56,12 @@ def model() -> str:
 
 @pytest.fixture(scope="module")
 def weir(model: str):
-    weir = Weir(service(model, SERVED), WEIR_ENGINE_FAST="1", WEIR_HANG_SECONDS=str(WEIR_HANG))
+    more = {"WEIR_ENGINE_FAST": "1", "WEIR_HANG_SECONDS": str(WEIR_HANG)}
+    weir = Weir(service(model, SERVED), **LENT, **more)
     try:
-        # A start of vLLM takes half a minute on two idle cores; the guard is ten times that.
         weir.with_schema().start(ready=False)
-        until(lambda: ready(weir), f"a ready engine; `weir up` said:\n{weir.said()}", 600)
+        # A start of vLLM takes half a minute on two idle cores; the guard is ten times that.
+        weir.wait_until_ready(600)
         yield weir
     finally:
         weir.clean_up()
@@ -70,10 +70,6 @@ def weir(model: str):
 def service(model: str, deployments: str) -> str:
     filled = SERVICE.replace("MODEL", model).replace("CONTEXT", str(CONTEXT))
     return filled.replace("DEPLOYMENTS", deployments)
-
-
-def ready(weir: Weir) -> bool:
-    return httpx.get(f"{weir.gateway_url}/ready", timeout=5).status_code == 200
 
 
 def events(weir: Weir) -> list[tuple]:

@@ -22,7 +22,7 @@ from control.management.local.account import server_account
 from control.management.local.home import Home
 from control.management.local.ports import free_port
 from tests import schema
-from tests.servers import ROOT, SHARED
+from tests.servers import ROOT
 
 STUB = ROOT / "examples" / "stub.yaml"
 HANG_SECONDS = 300  # ten times what a step takes where others run beside it on two cores
@@ -69,8 +69,6 @@ class Weir:
             WEIR_GATEWAY_PORT=str(gateway),
             WEIR_CONSOLE_PORT=str(console),
             WEIR_ALLOW_STUB="1",
-            WEIR_RUNTIMES=str(SHARED / "runtimes"),
-            WEIR_WEIGHTS=str(SHARED / "weights"),
             ACME_KEY=self.key,
         )
         self.environment |= environment
@@ -99,8 +97,9 @@ class Weir:
             self.wait_until_ready()
         return self
 
-    def wait_until_ready(self) -> None:
-        until(self._routes_are_ready, f"routes that are ready; `weir up` said:\n{self.said()}")
+    def wait_until_ready(self, seconds: float = HANG_SECONDS) -> None:
+        what = f"routes that are ready; `weir up` said:\n{self.said()}"
+        until(self._routes_are_ready, what, seconds)
 
     def weir(self, *arguments: str, **more: str) -> subprocess.CompletedProcess:
         """Any other command against this instance."""
