@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 Numbers = tuple[int, ...]
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
@@ -78,6 +79,7 @@ def unknown(version: str, releases: Mapping[str, Release]) -> str:
     )
 
 
+@lru_cache(maxsize=256)  # placement asks it of each card
 def numbers(text: str) -> Numbers:
     """The leading numbers: "580.95.05" -> (580, 95, 5); nothing readable -> ()."""
     found = _NUMBERS.match(text)

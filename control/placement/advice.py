@@ -12,6 +12,7 @@ _CHANGES = {
     Why.SLICE: "leave out tensor_parallel_size, or name a pool of whole cards",
     Why.NOT_NAMED: "name other devices (placement.devices)",
 }
+PARALLEL_MAX = 8
 LOOKED_AT_MAX = 16  # nodes: what stands in the way there stands in the way elsewhere
 
 
@@ -21,6 +22,9 @@ def advice(need: Need, fleet: Fleet) -> tuple[str, ...]:
     found = [change for why, change in _CHANGES.items() if why in whys]
     if Why.MEMORY in whys:
         found.append(_smaller(need, fleet))
+    if Why.CAPABILITY in whys and need.card:
+        least = ".".join(map(str, need.card.capability))
+        found.append(f"give it cards of compute capability {least}, or another format")
     if need.pin:
         found.append("leave out node")
     if need.anti_affinity == AntiAffinity.REQUIRED:
@@ -40,13 +44,20 @@ def _smaller(need: Need, fleet: Fleet) -> str:
     if most >= size.fixed_bytes:
         least = gib(size.kv_bytes_min)
         return f"ask for a smaller KV cache than {least} (memory, max_model_len)"
-    if room is not Room.RAM and need.devices < 8 and _has_whole_cards(fleet):
+    if room is not Room.RAM and 2 * need.devices <= min(PARALLEL_MAX, _cards_on_one_host(fleet)):
         return f"split it over {2 * need.devices} devices (tensor_parallel_size)"
     return f"free memory: the largest gap has {gib(most)}"
 
 
-def _has_whole_cards(fleet: Fleet) -> bool:
-    return any(not it.is_slice for node in fleet.nodes[:LOOKED_AT_MAX] for it in node.devices)
+def _cards_on_one_host(fleet: Fleet) -> int:
+    """Whole ones: one model goes over those of one host, and a slice is for an engine alone."""
+    return max(
+        (
+            sum(it.kind == "gpu" and not it.is_slice for it in node.devices)
+            for node in fleet.nodes[:LOOKED_AT_MAX]
+        ),
+        default=0,
+    )
 
 
 def _whys(need: Need, fleet: Fleet) -> list[Why]:

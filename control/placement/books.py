@@ -228,6 +228,7 @@ def _device(row: Device, held: dict[int, Holder], blocked: str = "") -> DeviceFa
         holders=holders,
         links=_linked(row.links),
         is_slice=bool(row.parent_uuid),
+        compute_capability=row.compute_capability,
     )
 
 

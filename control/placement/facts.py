@@ -7,6 +7,8 @@ from control.placement.memory import Demand
 from control.placement.model import ModelFacts
 from control.placement.world import Need
 from control.states import Priority
+from engines.vllm import choices
+from engines.vllm.choices import CardWanted
 
 DEVICE_KINDS = ("gpu", "cpu")
 
@@ -43,8 +45,19 @@ def need(
         pool=placing.pool,
         uuids=placing.devices,
         avoid=avoid | frozenset(cured.avoid),
+        card=_card_wanted(version, demand),
         expendable=expendable or deployment.priority == Priority.BATCH,
     )
+
+
+def _card_wanted(version: Version, demand: Demand) -> CardWanted | None:
+    if version.engine.get("kind") != "vllm":
+        return None
+    model = known_model(version)
+    if model is None:
+        named = str(version.arguments.get("quantization", ""))
+        return choices.card_wanted(named, demand.dtype, demand.kv_dtype)
+    return memory.card_wanted(model, demand)
 
 
 def known_cost(version: Version) -> tuple[int, KvCost]:

@@ -10,6 +10,7 @@ from control.placement.world import DeviceFacts, Need, NodeFacts, Room
 
 class Why(StrEnum):
     KIND = "kind"
+    CAPABILITY = "capability"
     BLOCKED = "blocked"
     NOT_NAMED = "not named"
     LEFT = "left"
@@ -72,26 +73,23 @@ def why_not(need: Need, room: Room, device: DeviceFacts) -> Why | None:
         return Why.KIND
     if device.blocked:
         return Why.BLOCKED
+    if _cannot_run(need, device):
+        return Why.CAPABILITY
     if need.uuids and device.uuid not in need.uuids:
         return Why.NOT_NAMED
     if device.id in need.avoid:
         return Why.LEFT
     if need.devices > 1 and device.is_slice:
         return Why.SLICE
-    if room is Room.OWN and device.booked:
-        return Why.TAKEN
-    if room is Room.SHARED and any(it.priority != need.priority for it in device.holders):
-        return Why.PRIORITY
-    least = rooms.least_bytes(need, room, device)
-    return Why.MEMORY if rooms.budget_bytes(room, device) < least else None
+    return _no_room(need, room, device)
 
 
 def told(why: Why, need: Need, room: Room, device: DeviceFacts) -> str:
     match why:
         case Why.KIND:
             return f"is a {device.kind}, on which this engine does not run"
-        case Why.BLOCKED:
-            return device.blocked
+        case Why.BLOCKED | Why.CAPABILITY:
+            return device.blocked or f"cannot run it: {_cannot_run(need, device)}"
         case Why.NOT_NAMED | Why.LEFT:
             return _WORDS[why]
         case Why.SLICE:
@@ -104,6 +102,21 @@ def told(why: Why, need: Need, room: Room, device: DeviceFacts) -> str:
             return f"is shared by {_holders(device)} of another priority"
         case Why.MEMORY:
             return _short(need, room, device)
+
+
+def _no_room(need: Need, room: Room, device: DeviceFacts) -> Why | None:
+    if room is Room.OWN and device.booked:
+        return Why.TAKEN
+    if room is Room.SHARED and any(it.priority != need.priority for it in device.holders):
+        return Why.PRIORITY
+    least = rooms.least_bytes(need, room, device)
+    return Why.MEMORY if rooms.budget_bytes(room, device) < least else None
+
+
+def _cannot_run(need: Need, device: DeviceFacts) -> str:
+    if need.card is None or device.kind == "cpu":
+        return ""
+    return need.card.why_not(device.compute_capability)
 
 
 def _short(need: Need, room: Room, device: DeviceFacts) -> str:

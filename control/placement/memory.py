@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from control.placement.kv_cache import MIB, KvCost, call_bytes, parts, tokens_held
 from control.placement.model import ModelFacts
+from engines.vllm import choices
+from engines.vllm.choices import CardWanted
 
 GIB = 1024**3
 BLOCK_TOKENS = {"gpu": 16, "cpu": 128}
@@ -90,6 +92,11 @@ def demand_of(arguments: dict, memory: dict | None) -> Demand:
         offload_bytes=int(float(arguments.get("cpu_offload_gb") or 0) * GIB),
         eager=arguments.get("enforce_eager") is True,
     )
+
+
+def card_wanted(model: ModelFacts, demand: Demand) -> CardWanted:
+    latent = not model.kv.split_by_devices
+    return choices.card_wanted(model.weights.method, demand.dtype, demand.kv_dtype, latent=latent)
 
 
 def sizes(

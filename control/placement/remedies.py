@@ -9,7 +9,6 @@ from control.placement.kv_cache import KvCost
 from control.placement.memory import GIB, Demand, Held, Sizes
 from control.placement.model import ModelFacts
 from control.placement.room import RAM_RATIO
-from engines.vllm import choices
 
 PARALLEL = (2, 4, 8)
 CONTEXT_TOKENS_LEAST = 1024  # a shorter one is no cure
@@ -73,9 +72,7 @@ def why_no_format(model: ModelFacts, demand: Demand, device: DeviceKind) -> str:
     """What of its formats the card cannot run."""
     if device.kind == "cpu":
         return ""
-    latent = not model.kv.split_by_devices
-    wanted = choices.card_wanted(model.weights.method, demand.dtype, demand.kv_dtype, latent=latent)
-    return wanted.why_not(device.compute_capability)
+    return memory.card_wanted(model, demand).why_not(device.compute_capability)
 
 
 def budget_bytes(device: DeviceKind) -> int:

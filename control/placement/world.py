@@ -6,6 +6,7 @@ from enum import StrEnum
 from control.placement.memory import Sizes
 from control.placement.wanted import AntiAffinity, Policy, Sharing
 from control.states import Priority
+from engines.vllm.choices import CardWanted
 
 Range = tuple[int, int]  # bytes [lower, upper) of a device's memory
 
@@ -51,6 +52,7 @@ class DeviceFacts:
     holders: tuple[Holder, ...] = ()
     links: frozenset[str] = frozenset()  # uuids that NVLink leads to
     is_slice: bool = False  # of a card, by MIG: CUDA shows a process one of them alone
+    compute_capability: str = ""  # "8.9"; empty: it does not say
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class Need:
     pool: str = ""  # of nodes; empty is any
     uuids: tuple[str, ...] = ()  # of the only devices it may use; none is any
     avoid: frozenset[int] = frozenset()  # devices that a replica of it leaves
+    card: CardWanted | None = None  # what its engine and formats want of one; None is any
     expendable: bool = False  # batch, or above the least that is wanted: may be lost at any time
 
 

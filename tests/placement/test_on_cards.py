@@ -62,6 +62,19 @@ def test_what_waits_is_told_card_by_card_with_what_to_change(host):
     assert "placement.share: shared" in note
 
 
+def test_a_version_waits_for_a_card_that_runs_its_formats(host):
+    asked = {"quantization": "fp8_per_channel", **SHORT}
+    version = a_version("m-8", engine=VLLM, source={"path": "/x"}, arguments=asked)
+    Device.objects.update(compute_capability="8.0")
+    wants("d", version=version)
+    loop.tick(AT)
+    note = Deployment.objects.get(name="d").note
+    assert "n1/card 0 cannot run it: fp8_per_channel wants compute capability 8.9" in note
+    Device.objects.update(compute_capability="9.0")
+    loop.tick(AT)
+    assert Replica.objects.get().state == ReplicaState.PLACED
+
+
 def test_p01_two_control_workers_and_ten_launches_of_thirty(transactional_db):
     a_host()
     for number in range(10):

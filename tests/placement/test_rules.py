@@ -9,6 +9,7 @@ from control.placement.memory import GIB
 from control.placement.room import free_bytes, free_ranges, take
 from control.placement.rules import place
 from control.placement.world import Placed, Room, Unplaced
+from engines.vllm.choices import card_wanted
 from tests.placement.cards import CARD, a_card, a_holder, a_need, a_node, held, linked, ram
 
 
@@ -21,6 +22,7 @@ def devices_of(placed):
 
 
 HALF = a_holder(7, 0, 40)
+FP8 = card_wanted("fp8_per_channel", "auto", "auto")
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,13 @@ HALF = a_holder(7, 0, 40)
             "n1/card 1",
             "cannot be read",
         ),
+        (
+            "too old for the format",
+            a_need(card=FP8),
+            a_node(a_card(1, compute_capability="8.0")),
+            "n1/card 1",
+            "cannot run it: fp8_per_channel wants compute capability 8.9, it has 8.0",
+        ),
         ("too few", a_need(devices=2), a_node(a_card(1)), "n1", "has 1 of 2 devices"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -93,7 +102,10 @@ def test_says_why_not(name, need, node, where, why):
     ("need", "node", "cure"),
     [
         (a_need(share="own"), a_node(held(1, HALF)), "placement.share: shared"),
-        (a_need(100), a_node(a_card(1)), "tensor_parallel_size"),
+        (a_need(100), a_node(a_card(1), a_card(2)), "split it over 2 devices"),
+        (a_need(100), a_node(a_card(1)), "free memory: the largest gap"),
+        (a_need(100, devices=2), a_node(a_card(1), a_card(2), a_card(3)), "free memory"),
+        (a_need(card=FP8), a_node(a_card(1, compute_capability="7.5")), "capability 8.9, or"),
         (a_need(uuids=("x",)), a_node(a_card(1)), "name other devices"),
         (a_need(pin="n9"), a_node(a_card(1)), "leave out node"),
         (a_need(pool="a"), a_node(a_card(1)), "put a node into pool a"),
@@ -195,6 +207,15 @@ def test_packs_onto_the_host_that_is_in_use_and_spreads_away_from_it():
     idle = a_node(a_card(3), a_card(4), number=2)
     assert of(a_need(share="own"), idle, used).node == "n1"
     assert of(a_need(share="own", policy="spread"), idle, used).node == "n2"
+
+
+def test_what_not_every_card_runs_goes_to_one_that_does():
+    old, new = a_card(1, compute_capability="8.0"), a_card(2, compute_capability="8.9")
+    untold = a_card(3, compute_capability="")
+    assert devices_of(of(a_need(card=FP8), a_node(old, new))) == [2]
+    assert devices_of(of(a_need(card=FP8), a_node(untold))) == [3]
+    assert isinstance(of(a_need(devices=2, card=FP8), a_node(old, new)), Unplaced)
+    assert devices_of(of(a_need(card=FP8), a_node(old, ram(9)))) == [9]
 
 
 def test_prefers_the_node_that_has_the_weights():
