@@ -25,25 +25,37 @@ def turn_away(
     shared: Shared, request: Request, refusal: Refusal, route: RouteInfo | None = None
 ) -> None:
     """`route`: the one that it was for, once that is known."""
-    code = refusal.code or "invalid_request"
-    shared.count_refused(request.identity, code)
+    shared.count_refused(request.identity, code_of(refusal))
     endpoint = INFERENCE.get(request.path)
     if endpoint is None or not shared.spool.has_room:
         return  # no call was asked for; or only what must be is written down
     now = shared.clock.now()
     room = shared.stranger_room if request.identity is None else shared.turned_away_room
-    if room.take(now):
-        shared.outbox.add(_record(shared, request, refusal, route, now))
-
-
-def _record(
-    shared: Shared, request: Request, refusal: Refusal, route: RouteInfo | None, now: float
-) -> Refused:
-    identity, code = request.identity, refusal.code or "invalid_request"
-    ended_at, spent = shared.clock.wall(), now - request.received_at
-    decisions = [Unfit(INFERENCE[request.path], code, refusal.param or "", refusal.wait_seconds)]
-    decisions += [refusal.why] if refusal.why else []
+    if not room.take(now):
+        return
+    unfit = Unfit(endpoint, code_of(refusal), refusal.param or "", refusal.wait_seconds)
+    decisions = [unfit, refusal.why] if refusal.why else [unfit]
     decisions += [shared.replicas.candidates(route)] if route else []
+    stages = {"settle": round((now - request.received_at) * 1_000_000)}
+    shared.outbox.add(record_of(shared, request, refusal, route, stages, decisions))
+
+
+def code_of(refusal: Refusal) -> str:
+    """By which it is counted."""
+    return refusal.code or "invalid_request"
+
+
+def record_of(
+    shared: Shared,
+    request: Request,
+    refusal: Refusal,
+    route: RouteInfo | None,
+    stages: dict[str, int],
+    decisions: list[object],
+) -> Refused:
+    """One refusal with its trace: what a request, or a call that came to no engine, ended with."""
+    identity, code = request.identity, code_of(refusal)
+    ended_at, spent = shared.clock.wall(), shared.clock.now() - request.received_at
     shared.tally.add("traces_kept_total", reason=tracing.REFUSED)
     return Refused(
         tenant=identity.tenant if identity else "",
@@ -58,7 +70,7 @@ def _record(
         ended_at=ended_at,
         trace=Trace(
             kept=tracing.REFUSED,
-            stages={"settle": round(spent * 1_000_000)},
+            stages=stages,
             decisions=tracing.recorded(decisions),
             error=code,
             **trace_context.link_of(request.headers),

@@ -16,6 +16,7 @@ from control.gateway.routing import caching
 from control.gateway.routing.rules import Chosen
 from control.gateway.shared import Shared
 from control.gateway.streams import chunks
+from control.gateway.turned_away import code_of, record_of
 from control.metering import records
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome, Priority, TokensSource
@@ -49,7 +50,7 @@ class Journal:
         self._identity = request.identity
         self._route = route
         self._is_sampled = tracing.is_sampled(request.id, route.sample)
-        self._request_headers = request.headers
+        self._request = request
         self.headers: Headers = ()  # of the answer
         if b"traceparent" in request.headers:
             told = trace_context.traceparent(
@@ -155,28 +156,14 @@ class Journal:
         self.error = refusal.code or ""
         if not unseen:
             return  # its end is written down
-        shared, code = self._shared, refusal.code or "invalid_request"
-        self.error = code
-        shared.count_refused(self._identity, code)
-        now = shared.clock.now()
-        if not shared.trace_room.take(now):
+        shared, route = self._shared, self._route
+        self.error = code_of(refusal)
+        shared.count_refused(self._identity, self.error)
+        if not shared.trace_room.take(shared.clock.now()):
             return
-        total = now - self._received_at
-        self.decided(shared.replicas.candidates(self._route))
-        refused = records.Refused(
-            tenant=self._identity.tenant,
-            key_id=self._identity.key_id,
-            code=code,
-            minute=int(self.started_at) // 60 * 60,
-            count=0,  # it is counted already, with the others of its minute
-            call_id=self._call_id,
-            route=self._route.name,
-            status=refusal.status,
-            started_at=self.started_at,
-            ended_at=self.started_at + total,
-            trace=self._trace(tracing.REFUSED),
-        )
-        shared.outbox.add(refused)
+        self.decided(shared.replicas.candidates(route))
+        given = (route, self._stages(), self.marks.decisions)
+        shared.outbox.add(record_of(shared, self._request, refusal, *given))
 
     def closed(self, attempt: Attempt, ending: Ending, tokens: Tokens) -> records.Close:
         """All that `opened` said too, so that an event can be made of it alone."""
@@ -244,33 +231,38 @@ class Journal:
             return tracing.REFUSED if self._shared.trace_room.take(now) else ""
         return kept
 
-    def _trace(
-        self, kept: str, attempt: Attempt | None = None, ending: Ending | None = None
-    ) -> Trace | None:
+    def _trace(self, kept: str, attempt: Attempt, ending: Ending) -> Trace | None:
         if not kept:
             return None
         self._shared.tally.add("traces_kept_total", reason=kept)
-        marks, info = self.marks, attempt.live.info if attempt else None
+        info = attempt.live.info
+        return Trace(
+            kept=kept,
+            stages=self._stages(
+                connect=attempt.connected_at,
+                engine_queue=attempt.head_at,
+                first_token=ending.first_token_at,
+                last_token=ending.last_token_at,
+            ),
+            decisions=tracing.recorded(self.marks.decisions),
+            error=self.error,
+            engine=info.engine,
+            model=info.model,
+            **trace_context.link_of(self._request.headers),
+        )
+
+    def _stages(self, **at_engine: float | None) -> dict[str, int]:
+        """When each ended, of those that came; `at_engine` where it came to one."""
+        marks = self.marks
         ends = {
             "read": marks.read_at,
             "admit": marks.admitted_at,
             "wait": marks.turn_at,
             "route": marks.routed_at,
-            "connect": attempt.connected_at if attempt else 0.0,
-            "engine_queue": attempt.head_at if attempt else 0.0,
-            "first_token": ending.first_token_at if ending else 0.0,
-            "last_token": ending.last_token_at if ending else 0.0,
+            **at_engine,
             "settle": self._shared.clock.now(),
         }
-        return Trace(
-            kept=kept,
-            stages={stage: self._microseconds(at) for stage, at in ends.items() if at},
-            decisions=tracing.recorded(marks.decisions),
-            error=self.error,
-            engine=info.engine if info else "",
-            model=info.model if info else "",
-            **trace_context.link_of(self._request_headers),
-        )
+        return {stage: self._microseconds(at) for stage, at in ends.items() if at}
 
     def _microseconds(self, at: float) -> int:
         return round((at - self._received_at) * 1_000_000)
