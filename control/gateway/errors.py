@@ -278,22 +278,3 @@ def wait_milliseconds(wait_seconds: float) -> int:
 def error_event(refusal: Refusal) -> bytes:
     """What a stream that has begun ends with; never followed by a forged [DONE]."""
     return b"data: " + body_of(refusal) + b"\n\n"
-
-
-# How an engine says that its core is gone, or that it takes no work any more.
-_DEATHS = ("EngineCore encountered", "EngineDead", "cannot schedule new futures after shutdown")
-
-
-def from_engine(status: int, message: str, code: str | None = None) -> Refusal:
-    """What an engine's own refusal, as status or as first event, means to a tenant."""
-    if status in (400, 413, 422):
-        if code == "context_length_exceeded" or "maximum context length" in message:
-            return ContextTooLong(message)  # in which member, the call knows
-        return InvalidValue(message or "The engine refused the request.")
-    if status in (408, 504):
-        return UpstreamTimeout("The engine did not answer in time.")
-    if any(sign in message for sign in _DEATHS):
-        return EngineDied("The engine failed to answer this request.")
-    if status in (429, 503):
-        return EngineBusy("The engine is overloaded. Please try again shortly.", wait_seconds=2)
-    return UpstreamFailed("The engine failed to answer this request.")

@@ -1,19 +1,21 @@
-"""One try of a call at one engine: the request that goes out, and what its answer means."""
+"""One try of a call at one engine: what comes of it is read, judged and told to the call."""
+
+from typing import assert_never
 
 from control.gateway import errors
 from control.gateway.bodies.wire import Ask
+from control.gateway.calls.answered import Failed, Rejected, Unserved, Whole, meaning_of
 from control.gateway.calls.caller import Caller
-from control.gateway.calls.outgoing import request_of
-from control.gateway.calls.plan import Plan, reader_of, shown
-from control.gateway.calls.share import Share
+from control.gateway.calls.plan import reader_of, shown
+from control.gateway.calls.sent import Sent
 from control.gateway.calls.tokens import NO_TOKENS, NO_WORK, Tokens, estimated
 from control.gateway.errors import Refusal
-from control.gateway.http1.sending import SPOILT, Sending
+from control.gateway.http1.sending import SPOILT
 from control.gateway.routing import causes
 from control.gateway.routing.health import Cause
 from control.gateway.routing.live import Live
 from control.gateway.shared import Shared
-from control.gateway.streams import chunks
+from control.gateway.streams.chunks import Usage
 from control.gateway.streams.continued import Continued
 from control.gateway.streams.relay import Piece, Reader
 from control.states import Outcome, TokensSource
@@ -22,20 +24,18 @@ _BROKEN = "The engine's answer broke off."
 _ERROR_BYTES_MAX = 64 * 1024
 
 
-class Attempt:
+class Attempt(Sent):
     """`continued` is an answer so far, which another engine was lost in."""
 
     reader: Reader | Continued | None = None
     finish_reason = ""
     refused_rest = ""  # why this engine would not go on with an answer
     cause: Cause | None = None  # it failed in this way
-    reached = False  # the engine may have begun to work
     head_at = 0.0  # the engine began to answer
-    _usage: chunks.Usage | None = None
+    _usage: Usage | None = None
     _status = 0
     _bytes = 0
-    _over = _resent = _broke = False
-    _sending: Sending | None = None
+    _broke = False
 
     def __init__(
         self,
@@ -45,35 +45,12 @@ class Attempt:
         live: Live,
         continued: Continued | None = None,
     ) -> None:
-        self.live = live
+        super().__init__(caller, shared, ask, live)
         self._continued = continued
-        self._caller = caller
-        self._shared = shared
-        self.ask = ask
         if ask.endpoint == "tokenize":
             self._usage = NO_TOKENS  # whoever asks only how many tokens there are pays for none
         self._parts: list[bytes] = []
-        self._share = Share(shared.replicas, live, caller.want)
-        self.sent_at = self._last_byte_at = shared.clock.now()
-
-    def prepare(self, plan: Plan) -> None:
-        """Take a slot of the replica; `send` comes next, in the same turn of the loop."""
-        self._plan = plan
-        self._request = request_of(plan, self.live, self._caller.id, self._caller.traceparent())
-        self.live.attempts.add(self)
-        self._share.take()
-
-    def send(self) -> None:
-        """Once: what it waited for is told also after it was left, or sent for another reason."""
-        if self._sending is None and not self._over:
-            self._sending = self.live.pool.send(self, self._request)
-
-    @property
-    def connected_at(self) -> float:
-        """When the request went out: at once, or when there was a connection. 0.0 is not yet."""
-        if self._sending is None or self._sending.upstream is None:
-            return 0.0
-        return self._sending.dialled_at or self.sent_at
+        self._last_byte_at = self.sent_at
 
     @property
     def answer(self) -> Reader | None:
@@ -81,46 +58,16 @@ class Attempt:
         reader = self.reader or self._continued
         return reader.reader if isinstance(reader, Continued) else reader
 
-    def is_at_engine(self) -> bool:
-        """The engine has this request, or had it when it was lost."""
-        sending = self._sending
-        return self.reached or self._resent or sending is not None and sending.upstream is not None
-
     def is_cut_short(self, outcome: Outcome) -> bool:
         """The engine that began to answer did not come to its end."""
         whole = outcome in (Outcome.COMPLETE, Outcome.INCOMPLETE)
         return not whole or self._continued is not None or self.answer.cut
-
-    def abort(self) -> None:
-        """Close the engine's connection at once, so that it stops generating."""
-        if self._over:
-            return
-        sending = self._sending
-        self.reached |= sending is not None and sending.upstream is not None
-        self._leave()
-        if sending:
-            sending.abort()
-
-    @property
-    def holds_a_slot(self) -> bool:
-        """That another call could have."""
-        return self._sending is not None and not self._over and self._share.is_of_use
 
     def forget(self) -> None:
         """What it did is nobody's: the call begins anew."""
         self.reader = self._usage = None
         self.reached = False
         self._parts.clear()
-
-    def part(self) -> None:
-        """Nothing more comes: what points back is let go, so that nobody has to look for it."""
-        self._caller = self._sending = None
-
-    def pause(self, paused: bool) -> None:
-        """Let the engine's bytes wait in the socket while a slow tenant's buffer is full."""
-        self._share.look_away()
-        if not self._over:
-            self._sending.pause(paused)
 
     def sweep(self, now: float, *, has_content: bool) -> None:
         """The engine is silent for too long: before its first token, or between two."""
@@ -200,10 +147,7 @@ class Attempt:
             return self._spoilt()
         age = self._shared.clock.now() - self.sent_at
         if reused and age <= self._shared.limits.reused_seconds:
-            # A kept-alive connection that the engine was just closing: it has not seen this.
-            self._resent = True
-            self._sending = self.live.pool.send(self, self._request)
-            return None
+            return self._send_again()
         self._broke = True
         if self.reader:
             return self.on_end()
@@ -222,36 +166,34 @@ class Attempt:
 
     def _judge_whole(self) -> None:
         body = b"".join(self._parts)
-        seen = chunks.look(body)
-        if self._status != 200:
-            return self._judge_error(seen, body)
-        if seen is None or self.ask.stream and not seen.error:
-            return self._failed(errors.UpstreamFailed("The engine's answer is not understood."))
-        if found := chunks.error_of(seen):
-            return self._failed(errors.from_engine(*found))
-        self._usage = chunks.usage_of(seen) or self._usage
-        self.finish_reason = (seen.choices[0].finish_reason or "") if seen.choices else ""
-        body = shown(self._plan, body, has_choices=bool(seen.choices))
+        match meaning_of(self.ask, self._status, body):
+            case Whole() as whole:
+                self._answer(whole, body)
+            case Rejected(refusal, message):
+                self._reject(refusal, message)
+            case Unserved(refusal):
+                self._leave()
+                self._caller.on_refusal(refusal, Outcome.REJECTED)
+            case Failed(refusal, cause):
+                self._failed(refusal, cause)
+            case never:
+                assert_never(never)
+
+    def _answer(self, whole: Whole, body: bytes) -> None:
+        self._usage = whole.usage or self._usage
+        self.finish_reason = whole.finish_reason
+        body = shown(self._plan, body, has_choices=whole.has_choices)
         self._leave()
         self._shared.replicas.succeeded(self.live)
-        return self._caller.on_answer(body)
+        self._caller.on_answer(body)
 
-    def _judge_error(self, seen: chunks.Chunk | None, body: bytes) -> None:
-        _, message, code = (seen and chunks.error_of(seen)) or (0, "", None)
-        if self._status == 404 and body == causes.UNSERVED:
-            self._leave()
-            return self._caller.on_refusal(causes.unserved(self.ask.called), Outcome.REJECTED)
-        if self._status in causes.NOT_OURS:
-            return self._failed(*causes.STRANGER)
-        refusal = errors.from_engine(self._status, message, code)
-        if refusal.status < 500:
-            self._leave()
-            self._shared.replicas.succeeded(self.live)
-            if self._continued:
-                self.refused_rest = message
-                return self._caller.on_refusal(errors.UpstreamFailed(_BROKEN), Outcome.TRUNCATED)
-            return self._caller.on_refusal(refusal, Outcome.REJECTED)
-        return self._failed(refusal)
+    def _reject(self, refusal: Refusal, message: str) -> None:
+        self._leave()
+        self._shared.replicas.succeeded(self.live)
+        if self._continued:
+            self.refused_rest = message
+            return self._caller.on_refusal(errors.UpstreamFailed(_BROKEN), Outcome.TRUNCATED)
+        return self._caller.on_refusal(refusal, Outcome.REJECTED)
 
     def _spoilt(self) -> None:
         """By the gateway itself, so that no other engine would do better."""
@@ -282,19 +224,3 @@ class Attempt:
         self.cause = cause
         self._shared.replicas.failed(self.live, cause)
         self._leave()
-
-    def time_out(self, message: str) -> None:
-        self.leave(errors.UpstreamTimeout(message), Outcome.DEADLINE)
-
-    def leave(self, refusal: Refusal, outcome: Outcome) -> None:
-        self.abort()
-        self._caller.on_refusal(refusal, outcome)
-
-    def _leave(self) -> None:
-        if not self._over:
-            self._over = True
-            self.live.attempts.discard(self)
-            replicas = self._shared.replicas
-            self._share.give_back()
-            if self.reached:
-                replicas.held(self.live, self._shared.clock.now() - self.sent_at)

@@ -125,18 +125,6 @@ def usage_from(seen: ToldUsage) -> Usage:
     return Usage(tokens_in, cached, tokens_out, reasoning)
 
 
-def error_of(chunk: Chunk) -> tuple[int, str, str | None] | None:
-    """Status, message and code of an engine's own error object, or None."""
-    error = chunk.error
-    if error is None:
-        return None
-    if not isinstance(error, dict):
-        return 500, str(error)[:1000], None
-    code = error.get("code")
-    status = code if type(code) is int and 400 <= code <= 599 else 500
-    return status, str(error.get("message") or "")[:1000], code if isinstance(code, str) else None
-
-
 def without_member(data: bytes, name: str, value: bytes | msgspec.Raw) -> bytes:
     """The same object less one top-level member; every other byte stays as it came.
 

@@ -5,6 +5,7 @@ import msgspec
 from control.gateway import errors
 from control.gateway.streams import chunks, ids, made
 from control.gateway.streams.edges import DONE, Edges, Piece
+from control.gateway.streams.engine_errors import refusal_in
 from control.gateway.streams.ids import TokenIds
 from control.gateway.streams.sse import Event, Splitter, TooLong, event_of
 from control.gateway.streams.stops import Watch, Words
@@ -151,7 +152,7 @@ class Reader(Edges):
             # Not for us to judge, if it is whole; a torn one is what a broken stream leaves.
             return Piece(event.raw, content=True) if event.raw.endswith((b"\n", b"\r")) else None
         if chunk.error is not None:
-            self.error = errors.from_engine(*chunks.error_of(chunk))
+            self.error = refusal_in(chunk)
             return None
         if chunk.usage:
             self._used.note(chunk)
