@@ -1,8 +1,9 @@
-"""What a try of a call tells the call."""
+"""What a call is to its tries, and to the queue that it waits in."""
 
 from typing import Protocol
 
 from control.gateway.errors import Refusal
+from control.gateway.routing.rules import Choice, Chosen
 from control.gateway.streams.relay import Piece
 from control.gateway.waiting.rules import Want
 from control.states import Outcome
@@ -31,3 +32,22 @@ class Caller(Protocol):
 
     def refuse(self, refusal: Refusal) -> None:
         """Whatever it is doing."""
+
+
+class WaitingCall(Protocol):
+    """The call that waits."""
+
+    want: Want
+    is_unseen: bool  # an engine works on it, and the tenant has received nothing
+
+    def choose(self, *, owed: bool) -> Choice: ...
+
+    def dispatch(self, choice: Chosen) -> None: ...
+
+    def say(self, comment: bytes) -> None:
+        """In its stream, which begins with it at the latest."""
+
+    def begin_anew(self, why: str, outcome: Outcome) -> None:
+        """Leave the engine, as if the call had not been there."""
+
+    def refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None: ...

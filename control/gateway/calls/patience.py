@@ -2,47 +2,28 @@
 
 import logging
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from control.gateway import errors
 from control.gateway.admission.answers import slow_down
-from control.gateway.calls import coming
 from control.gateway.calls.attempt import Attempt
+from control.gateway.calls.caller import WaitingCall
+from control.gateway.calls.coming import Coming
 from control.gateway.calls.journal import Journal
 from control.gateway.calls.outliving import Lost, Outlives, is_gone
 from control.gateway.errors import Refusal
 from control.gateway.http1.request import Request
-from control.gateway.routing.rules import Choice, Chosen, Full, NoneReady
+from control.gateway.routing.rules import Full, NoneReady
 from control.gateway.shared import Shared
 from control.gateway.waiting import answers, progress, rules
 from control.gateway.waiting.progress import Place
-from control.gateway.waiting.rules import Queued, Want
-from control.gateway.waiting.starts import InVain
+from control.gateway.waiting.rules import Queued
 from control.routes.snapshot import RouteInfo
 from control.states import Outcome
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class WaitingCall(Protocol):
-    """The call that waits."""
-
-    want: Want
-    is_unseen: bool  # an engine works on it, and the tenant has received nothing
-
-    def choose(self, *, owed: bool) -> Choice: ...
-
-    def dispatch(self, choice: Chosen) -> None: ...
-
-    def say(self, comment: bytes) -> None:
-        """In its stream, which begins with it at the latest."""
-
-    def begin_anew(self, why: str, outcome: Outcome) -> None:
-        """Leave the engine, as if the call had not been there."""
-
-    def refuse(self, refusal: Refusal, outcome: Outcome = Outcome.UPSTREAM_ERROR) -> None: ...
 
 
 class Patience:
@@ -65,6 +46,7 @@ class Patience:
         self._route = route
         self._journal = journal
         self._streams = streams
+        self._coming = Coming(shared, route, caller.want, streams=streams)
         self._request = request
         self._since: float | None = None  # when it began to wait
         self._lost: Lost | None = None  # the engine that it was at
@@ -103,7 +85,7 @@ class Patience:
         if not is_gone(attempt):
             return False
         serves, waiting_seconds = shared.replicas.can_serve(self._route), self.want.waiting_seconds
-        seconds = waiting_seconds if serves else self._cold_seconds()
+        seconds = waiting_seconds if serves else self._coming.seconds()
         # What is launched anew is idle: only where others serve is this one call more for them.
         if not seconds or serves and not shared.replicas.retries.spend():
             return False
@@ -159,16 +141,16 @@ class Patience:
             self._caller.refuse(answers.deadline_passed(), Outcome.DEADLINE)
         elif self._waits_on():
             return
-        elif self._is_ready():
+        elif self._coming.is_ready():
             self._refuse_busy()
         else:
-            self._caller.refuse(self._loading())
+            self._caller.refuse(self._coming.refusal())
 
     def _waits_on(self) -> bool:
         """It came for a slot, and who had it is gone: now it waits for a start, as others do."""
-        seconds, now = self._start_seconds(), self._shared.clock.now()
+        seconds, now = self._coming.seconds_if_needed(), self._shared.clock.now()
         until = self._since + seconds if seconds else now
-        if until <= now or self._is_ready() and self._unanswered():
+        if until <= now or self._coming.is_ready() and self._unanswered():
             return False
         self._shared.waiting.stay(self, until)
         return True
@@ -180,11 +162,16 @@ class Patience:
         self._caller.refuse(answers.busy(route.name, expected))
 
     def _reconsider(self, until: float) -> None:
+        if not self._coming.is_ready():
+            self._ends_in_vain(until - self._shared.clock.now())
+
+    def _ends_in_vain(self, limit_seconds: float) -> bool:
         """Nobody is held for a model that will not come."""
-        vain = None if self._is_ready() else self._in_vain(until - self._shared.clock.now())
+        vain = self._coming.in_vain(limit_seconds)
         if vain:
             self._journal.decided(vain)
-            self._caller.refuse(coming.hindered(self._shared, self._route, vain))
+            self._caller.refuse(self._coming.hindered(vain))
+        return vain is not None
 
     def _tell(self, place: Place) -> None:
         ready = self._shared.replicas.can_serve(self._route)
@@ -223,12 +210,11 @@ class Patience:
 
     def _wait(self) -> None:
         shared = self._shared
-        cold = self._start_seconds()
+        cold = self._coming.seconds_if_needed()
         if cold == 0:
-            return self._caller.refuse(self._loading())
-        if cold and (vain := self._in_vain(min(cold, self.want.ends_by - shared.clock.now()))):
-            self._journal.decided(vain)
-            return self._caller.refuse(coming.hindered(self._shared, self._route, vain))
+            return self._caller.refuse(self._coming.refusal())
+        if cold and self._ends_in_vain(min(cold, self.want.ends_by - shared.clock.now())):
+            return None
         pace = shared.replicas.pace(self._route) if cold is None else None
         if pace and (refused := self._crowded_out(pace)):
             return self._caller.refuse(refused)
@@ -256,12 +242,12 @@ class Patience:
 
     def _without_replica(self, choice: NoneReady) -> bool:
         """False if it is worth to wait for one to be ready."""
-        if self._is_ready():
+        if self._coming.is_ready():
             refusal = self._unanswered()
-        elif self._cold_seconds():
+        elif self._coming.seconds():
             return False
         else:
-            refusal = self._loading()
+            refusal = self._coming.refusal()
         if refusal is None:
             return False
         self._shared.waiting.leave(self)
@@ -276,24 +262,6 @@ class Patience:
         if self._lost:
             return self._lost.ends_wait(name, now, retry_seconds)
         lost_at = self._shared.replicas.lost_at(self._route)
-        if lost_at and now < lost_at + self.want.waiting_seconds and self._cold_seconds():
+        if lost_at and now < lost_at + self.want.waiting_seconds and self._coming.seconds():
             return None  # it is about to hear of its end
         return answers.unanswered(name, retry_seconds)
-
-    def _is_ready(self) -> bool:
-        return self._shared.replicas.any_ready(self._route)
-
-    def _cold_seconds(self) -> float:
-        return coming.seconds(self._shared, self._route, self.want, streams=self._streams)
-
-    def _start_seconds(self) -> float | None:
-        """How long it waits for a start. None: for a slot, or for what a probe will tell."""
-        if self._shared.replicas.can_serve(self._route):
-            return None
-        return self._cold_seconds() or (None if self._is_ready() else 0.0)
-
-    def _in_vain(self, limit_seconds: float) -> InVain | None:
-        return coming.in_vain(self._shared, self._route, self.want, limit_seconds)
-
-    def _loading(self) -> Refusal:
-        return coming.refusal(self._shared, self._route, self.want)
