@@ -39,8 +39,6 @@ class Call:
     _attempts = 0
     _loss: Loss | None = None
     _may_retry, _paused = True, False
-    _first_token_at: float | None = None
-    _last_token_at = 0.0
     _outcome: Outcome | None = None  # set once nothing more comes from the engine
 
     def __init__(
@@ -64,7 +62,6 @@ class Call:
         self._route = route
         self._holding = Holding(shared.counters, shared.buckets, self.id, route=route, hold=hold)
         self._pick = pick_of(request, route, ask, self.want, shared.limits)
-        self._held: list[Piece] = []
         self._delivery = delivery_of(connection, shared.limits, ask.dialect)
 
     # --- before an engine ---
@@ -85,7 +82,8 @@ class Call:
     @property
     def is_unseen(self) -> bool:
         attempt = self._attempt
-        return self._first_token_at is None and attempt is not None and attempt.holds_a_slot
+        unseen = self._delivery.first_token_at is None
+        return unseen and attempt is not None and attempt.holds_a_slot
 
     def say(self, comment: bytes) -> None:
         self._delivery.begin(self._headers)
@@ -95,7 +93,7 @@ class Call:
         self._attempt.abort()
         self._journal.gave_up(self._attempt, why, outcome)
         self._attempt.forget()
-        self._held.clear()
+        self._delivery.held.clear()
         self._pick.tried = frozenset() if outcome is Outcome.DRAINED else self._pick.tried
 
     def choose(self, *, owed: bool) -> Choice:
@@ -106,7 +104,7 @@ class Call:
         live = choice.replica
         plan = plan_of(self._ask, self._route, live.info, self._max_tokens)
         self._journal.routed(choice)
-        self._held.clear()
+        self._delivery.held.clear()
         self._pick.tried |= {live.id}
         if not self._attempts:
             self._shared.replicas.retries.earn()
@@ -131,43 +129,31 @@ class Call:
 
     def on_token(self, data: bytes, now: float) -> None:
         """One or some of most: in the middle of a stream that the tenant reads as it comes."""
-        if self._first_token_at is None or not self._delivery.flows:
+        delivery = self._delivery
+        if delivery.first_token_at is None or not delivery.flows:
             return self.on_pieces([Piece(data, content=True)])
-        self._last_token_at = now
-        return self._delivery.send(data, self._attempt.reader.tokens, now)
+        delivery.last_token_at = now
+        return delivery.send(data, self._attempt.reader.tokens, now)
 
     def on_chunks(self, raw: bytes, now: float) -> None:
-        tokens = self._attempt.reader.tokens
-        if self._first_token_at is None or not self._delivery.pass_on(raw, tokens, now):
+        delivery, tokens = self._delivery, self._attempt.reader.tokens
+        if delivery.first_token_at is None or not delivery.pass_on(raw, tokens, now):
             self.on_token(unframed(raw), now)
         else:
-            self._last_token_at = now
+            delivery.last_token_at = now
 
     def on_pieces(self, pieces: list[Piece]) -> None:
-        now = self._shared.clock.now()
-        has_content = any(piece.content for piece in pieces)
-        unseen = self._first_token_at is None
-        if has_content:
-            self._last_token_at = now
-            self._first_token_at = now if unseen else self._first_token_at
-        if unseen:
-            self._held += pieces
-            if not has_content:
-                return  # a role alone, or a comment: another replica may still be tried
-            pieces, self._held = self._held, []
-        tokens, data = self._attempt.reader.tokens_out, b"".join([piece.data for piece in pieces])
-        if unseen:
-            self._delivery.open(self._headers, data, tokens, now)
-        else:
-            self._delivery.send(data, tokens, now)
-        if not self._paused and self._delivery.is_full:
+        delivery, tokens = self._delivery, self._attempt.reader.tokens_out
+        delivery.show(pieces, self._headers, tokens, self._shared.clock.now())
+        if not self._paused and delivery.is_full:
             self._paused = True
             self._attempt.pause(True)
 
     def on_answer(self, body: bytes) -> None:
-        self._first_token_at = self._last_token_at = self._shared.clock.now()
+        delivery = self._delivery
+        delivery.first_token_at = delivery.last_token_at = self._shared.clock.now()
         try:
-            self._delivery.answer(body, self._headers())
+            delivery.answer(body, self._headers())
         except Refusal as refusal:
             return self.refuse(refusal)
         return self.end(Outcome.COMPLETE, 200)
@@ -181,7 +167,7 @@ class Call:
             refusal.param = context.prompt_member(self._ask)
         self._journal.error = refusal.code or ""
         may_retry = self._may_retry and self._shared.deaths.spares(self._ask, self._attempt)
-        if self._first_token_at is not None and self._delivery.started:
+        if self._delivery.first_token_at is not None and self._delivery.started:
             if may_retry and self._goes_on(refusal, outcome):
                 return None
             self._delivery.fail(refusal, self._shared.clock.now())
@@ -252,7 +238,8 @@ class Call:
             usage, _ = self._attempt.tokens(Outcome.COMPLETE)
             self._shared.waiting.progressed(self._patience, cost_of(usage))
             self._journal.progressed(self._attempt)
-            self._attempt.sweep(now, has_content=self._first_token_at is not None)
+            has_content = self._delivery.first_token_at is not None
+            self._attempt.sweep(now, has_content=has_content)
             self._break_silence(now)
 
     def _break_silence(self, now: float) -> None:
@@ -271,8 +258,9 @@ class Call:
             return
         self.ended = True
         self._shared.calls.discard(self)
-        times = self._first_token_at, self._last_token_at
-        ending = Ending(outcome, status, self._attempts, self._delivery.tokens, *times)
+        delivery = self._delivery
+        times = delivery.first_token_at, delivery.last_token_at
+        ending = Ending(outcome, status, self._attempts, delivery.tokens, *times)
         settle(self._shared, self._patience, self._holding, self._journal, self._attempt, ending)
 
     def _stop(self, refusal: Refusal, outcome: Outcome) -> None:

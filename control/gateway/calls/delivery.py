@@ -6,6 +6,7 @@ from control.gateway import errors
 from control.gateway.errors import Headers, Refusal
 from control.gateway.http1.server import Connection
 from control.gateway.limits import Limits
+from control.gateway.streams.relay import Piece
 
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -16,11 +17,18 @@ _KEEP_ALIVE = b": keep-alive\n\n"
 
 
 class Delivery:
-    """`tokens` counts what was handed to the connection, apart from what was generated."""
+    """`tokens` counts what was handed to the connection, apart from what was generated.
+
+    `first_token_at` and `last_token_at` are when the engine's came, whoever has read them.
+    """
 
     def __init__(self, connection: Connection, limits: Limits) -> None:
         self.started = False
         self.tokens = 0
+        self.first_token_at: float | None = None
+        self.last_token_at = 0.0
+        self.held: list[Piece] = []  # of an engine that another may still replace
+        self.is_full = False
         self._connection = connection
         self._limits = limits
         self._pending: list[tuple[bytes, int]] = []
@@ -37,10 +45,6 @@ class Delivery:
         """What is sent now goes out at once."""
         return self.started and not self._pending and not self._connection.paused
 
-    @property
-    def is_full(self) -> bool:
-        return self._pending_bytes >= self._limits.buffer_bytes
-
     def answer(self, body: bytes, headers: Headers) -> None:
         """A whole one, at once."""
         self._connection.respond(200, body, headers)
@@ -53,6 +57,22 @@ class Delivery:
     def start(self, headers: Headers) -> None:
         self.started = True
         self._connection.start_stream(200, STREAM_HEADERS + headers)
+
+    def show(
+        self, pieces: list[Piece], headers: Callable[[], Headers], tokens: int, now: float
+    ) -> None:
+        """Held until something is said: a role alone, or a comment, says nothing yet."""
+        has_content = any(piece.content for piece in pieces)
+        if has_content:
+            self.last_token_at = now
+        if self.first_token_at is not None:
+            return self.send(b"".join([piece.data for piece in pieces]), tokens, now)
+        self.held += pieces
+        if not has_content:
+            return None
+        self.first_token_at = now
+        pieces, self.held = self.held, []
+        return self.open(headers, b"".join([piece.data for piece in pieces]), tokens, now)
 
     def open(self, headers: Callable[[], Headers], data: bytes, tokens: int, now: float) -> None:
         """What comes first, in one write with the headers if these have not been sent."""
@@ -71,8 +91,8 @@ class Delivery:
         if self._pending or self._connection.paused:
             self._pending.append((data, tokens))
             self._pending_bytes += len(data)
-            if self.is_full and self._full_since is None:
-                self._full_since = now
+            if not self.is_full and self._pending_bytes >= self._limits.buffer_bytes:
+                self.is_full, self._full_since = True, now
         else:
             self._connection.write(data)
             self.tokens = tokens
@@ -107,8 +127,8 @@ class Delivery:
             self._pending_bytes -= len(data)
             self._connection.write(data)
         del self._pending[:sent]
-        if not self.is_full:
-            self._full_since = None
+        if self._pending_bytes < self._limits.buffer_bytes:
+            self.is_full, self._full_since = False, None
 
     def is_too_slow(self, now: float) -> bool:
         """The buffer was full, or nothing at all was read, for as long as is borne."""

@@ -88,13 +88,17 @@ class Unfolded(Call):
 
     def resume(self, stream: Streaming) -> None:
         """It had come so far."""
-        self._first_token_at, self._last_token_at = stream.first_token_at, stream.last_token_at
+        delivery = self._delivery
+        delivery.first_token_at, delivery.last_token_at = (
+            stream.first_token_at,
+            stream.last_token_at,
+        )
         self._journal.noted(stream.noted)
         self._attempt.resume(stream)
         if stream.shown_at:
-            self._delivery.resume(stream.tokens, stream.shown_at)
+            delivery.resume(stream.tokens, stream.shown_at)
         elif stream.held:
-            self._held = [Piece(stream.held, content=False)]
+            delivery.held = [Piece(stream.held, content=False)]
 
     def on_written(self, good: bool) -> None:
         self._journal.is_open, self._journal.is_opening = good, False

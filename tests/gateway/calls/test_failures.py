@@ -81,7 +81,7 @@ async def test_one_that_fails_as_it_yields_keeps_nobody_else_from_its_turn(tmp_p
             bulk.append(asyncio.create_task(place.post(body)))
             await place.until(lambda n=n: len(place.engine.seen) == n + 1)
         [bad] = [call for call in place.shared.calls if call._ask.fields["messages"] == LAST]
-        bad._held = None
+        bad._delivery.held = None
         urgent = [await waits(place, f"urgent {n}", key=URGENT) for n in range(2)]
         place.push(6)
         failed = await asyncio.wait_for(bulk[1], 30)
