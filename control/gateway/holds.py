@@ -2,7 +2,7 @@
 
 from control.gateway.admission import rules
 from control.gateway.admission.rules import Hold
-from control.gateway.bodies import context, media, wire
+from control.gateway.bodies import ceilings, context, media, wire
 from control.gateway.http1.request import Request
 from control.gateway.known.footing import Footing, buyer_of
 from control.gateway.shared import Shared
@@ -18,7 +18,7 @@ def judged(
     if shared.deaths.condemned:
         shared.deaths.judge(ask)
     context.judge(ask, terms.context_tokens)
-    max_tokens = wire.output_tokens(ask, terms.room)
+    max_tokens = ceilings.output_tokens(ask, terms.room)
     hold = _hold(shared, ask, footing, max_tokens)
     if terms.personal:
         hold = shared.personal.narrowed(hold, terms.personal, request, ask)

@@ -4,13 +4,12 @@ import json
 import math
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from control.gateway import errors
 from control.gateway.bodies import checks, combined, members, parts
-from control.gateway.bodies.ceilings import Room
 from control.gateway.bodies.dialects.dialect import Dialect, Spoken
 from control.gateway.bodies.dialects.table import DIALECTS
 from control.gateway.bodies.media import Link
@@ -235,41 +234,6 @@ def _choices(endpoint: str, fields: dict[str, Any]) -> int:
         return 0
     prompt, number = fields.get("prompt"), fields.get("n", 1)
     return number * len(prompt) if type(prompt) is list and type(prompt[0]) is not int else number
-
-
-# --- what the engine gets -------------------------------------------------------------------
-
-
-class AnswerTooLong(NamedTuple):
-    """More output tokens were asked for than the tightest scope or the route allows."""
-
-    asked_tokens: int
-    tokens_max: int
-
-
-def output_tokens(ask: Ask, room: Room) -> int | None:
-    """The max_tokens to send. An engine lowers it to what the prompt leaves of its context."""
-    if not ask.generates:
-        return None
-    limit, context, param = room.output_tokens_max, room.context_tokens, ask.limit_name
-    if ask.max_tokens is not None:
-        if limit is not None and ask.max_tokens > limit:
-            raise errors.InvalidValue(
-                f"'{param}' is {ask.max_tokens}, at most {limit} are allowed here.",
-                param=param,
-                why=AnswerTooLong(ask.max_tokens, limit),
-            )
-        if context is not None and ask.max_tokens > context:
-            raise errors.ContextTooLong(
-                f"This model's maximum context length is {context} tokens, '{param}' alone is"
-                f" {ask.max_tokens}.",
-                param=param,
-                why=AnswerTooLong(ask.max_tokens, context),
-            )
-        return ask.max_tokens
-    most = room.most
-    combined.judge_least(ask.fields, most)
-    return most
 
 
 def for_engine(

@@ -9,7 +9,6 @@ import pytest
 
 from control.gateway import errors
 from control.gateway.bodies import encoding, wire
-from control.gateway.bodies.wire import Room
 from tests.gateway.place import chat
 
 
@@ -171,42 +170,6 @@ def test_the_engine_gets_the_stop_words_that_were_put_together_for_it():
     assert for_engine(chat(), stop=("\n\n",))["stop"] == ["\n\n"]
     assert for_engine(chat(stop=["x"]), stop=("x", "\n\n"))["stop"] == ["x", "\n\n"]
     assert for_engine(chat(stop=["x"]), stop=())["stop"] == ["x"]
-
-
-@pytest.mark.parametrize(
-    ("asked", "room", "sent"),
-    [
-        (None, Room(), None),
-        (None, Room(output_tokens_max=100), 100),
-        (None, Room(output_tokens_max=100, output_tokens_default=20), 20),
-        (None, Room(output_tokens_max=10, output_tokens_default=20), 10),
-        (None, Room(output_tokens_max=100, context_tokens=50), 50),
-        (None, Room(context_tokens=50), 50),
-        (7, Room(output_tokens_max=100), 7),
-        (100, Room(output_tokens_max=100), 100),
-    ],
-)
-def test_output_tokens_are_the_lowest_ceiling_unless_named(asked, room, sent):
-    assert wire.output_tokens(parse(chat("hi", max_tokens=asked)), room) == sent
-
-
-@pytest.mark.parametrize(
-    ("asked", "room", "code"),
-    [
-        (101, Room(output_tokens_max=100), "invalid_value"),
-        (51, Room(context_tokens=50), "context_length_exceeded"),
-    ],
-)
-def test_more_than_the_limit_is_refused(asked, room, code):
-    with pytest.raises(errors.Refusal) as raised:
-        wire.output_tokens(parse(chat(max_tokens=asked)), room)
-    assert (raised.value.code, raised.value.param) == (code, "max_tokens")
-
-
-def test_no_more_tokens_than_are_allowed_can_be_the_least():
-    with pytest.raises(errors.InvalidValue, match="at most 8 tokens may be made") as raised:
-        wire.output_tokens(parse(chat(min_tokens=9)), Room(output_tokens_default=8))
-    assert raised.value.param == "min_tokens"
 
 
 BODY = b'{"a":1}'
