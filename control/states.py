@@ -1,4 +1,4 @@
-"""Every state machine of the platform: which states exist and which moves are allowed."""
+"""Every closed set of words that rows keep; where a state may go more than one way, its moves."""
 
 from enum import StrEnum
 
@@ -122,12 +122,6 @@ class ReservationState(StrEnum):
     RELEASED = "released"
 
 
-RESERVATION_MOVES: dict[ReservationState, frozenset[ReservationState]] = {
-    ReservationState.HELD: frozenset({ReservationState.RELEASED}),
-    ReservationState.RELEASED: frozenset(),
-}
-
-
 class FilesState(StrEnum):
     """Of a runtime or of weights on a node; each is asked for again from any state."""
 
@@ -160,7 +154,6 @@ class Outcome(StrEnum):
 
 class TokensSource(StrEnum):
     ENGINE = "engine"
-    COUNTED = "counted"
     ESTIMATED = "estimated"
 
 
@@ -172,7 +165,6 @@ class Purpose(StrEnum):
     CONTINUATION = "continuation"
     WARM_UP = "warm_up"
     PROBE = "probe"
-    SHADOW = "shadow"
 
 
 class Interrupted(StrEnum):
@@ -206,11 +198,10 @@ class LedgerAccount(StrEnum):
 
     PREPAID = "prepaid"  # paid ahead: negative while calls are owed for it
     HELD = "held"  # of it, what gateways hold
-    RECEIVABLE = "receivable"  # billed
+    RECEIVABLE = "receivable"  # what a tenant owes
     REVENUE = "revenue"
     CREDIT_EXPENSE = "credit_expense"  # given away
-    ROUNDING = "rounding"
-    WRITEOFF = "writeoff"
+    ROUNDING = "rounding"  # of what an invoice asks for
 
 
 class CreditKind(StrEnum):
@@ -238,13 +229,6 @@ class PeriodState(StrEnum):
     OPEN = "open"
     CLOSING = "closing"  # it has ended; late calls still land in it
     CLOSED = "closed"
-
-
-PERIOD_MOVES: dict[PeriodState, frozenset[PeriodState]] = {
-    PeriodState.OPEN: frozenset({PeriodState.CLOSING, PeriodState.CLOSED}),  # before a tick saw it
-    PeriodState.CLOSING: frozenset({PeriodState.CLOSED}),
-    PeriodState.CLOSED: frozenset(),
-}
 
 
 class ChargeCategory(StrEnum):

@@ -108,10 +108,7 @@ class DeviceLink:
     """The best way from one device to another of its host, from "nvlink" to "system"."""
 
     uuid: str  # of the other
-    kind: str  # one of LINK_KINDS
-
-
-LINK_KINDS = ("nvlink", "pcie_switch", "pcie_switches", "host_bridge", "numa_node", "system")
+    kind: str  # as engines.topology tells it
 
 
 @dataclass(frozen=True)

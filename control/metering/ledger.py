@@ -7,8 +7,7 @@ from datetime import datetime
 
 from django.db import connection, transaction
 
-RECEIVABLE = "receivable"  # what a tenant owes
-REVENUE = "revenue"
+from control.states import LedgerAccount
 
 
 class Unbalanced(Exception):
@@ -42,8 +41,8 @@ def usage_transfer(
         reason="usage",
         at=at,
         postings=(
-            PostingWanted(tenant_id, RECEIVABLE, currency, amount_pico),
-            PostingWanted(tenant_id, REVENUE, currency, -amount_pico),
+            PostingWanted(tenant_id, LedgerAccount.RECEIVABLE, currency, amount_pico),
+            PostingWanted(tenant_id, LedgerAccount.REVENUE, currency, -amount_pico),
         ),
     )
 

@@ -11,6 +11,7 @@ from control.metering.books.facts import OWED
 from control.metering.cost import hours as cost_hours
 from control.metering.ledger import PostingWanted, TransferWanted
 from control.models.audit import record
+from control.states import LedgerAccount
 
 DAY = timedelta(days=1)
 # Who stores has written events before it comes here: its sums are in, or wait and are added after.
@@ -95,8 +96,8 @@ def _missing(cursor, row: tuple, at: datetime) -> TransferWanted:
         reason="usage, posted from events",
         at=at,
         postings=(
-            PostingWanted(tenant_id, ledger.RECEIVABLE, currency, int(amount)),
-            PostingWanted(tenant_id, ledger.REVENUE, currency, -int(amount)),
+            PostingWanted(tenant_id, LedgerAccount.RECEIVABLE, currency, int(amount)),
+            PostingWanted(tenant_id, LedgerAccount.REVENUE, currency, -int(amount)),
         ),
     )
 

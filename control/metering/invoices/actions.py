@@ -20,10 +20,8 @@ from control.models import (
     Tenant,
 )
 from control.models.audit import record
-from control.states import PeriodState
+from control.states import LedgerAccount, PeriodState
 
-CREDIT_EXPENSE = "credit_expense"
-ROUNDING = "rounding"
 BY_CLOCK = "clock"
 TERMS = ("issuer", "provider", "host", "region_id", "region_name")  # as they are that day
 
@@ -110,8 +108,8 @@ def _rounding(tenant: Tenant, bill: Bill, key: str, at: datetime) -> TransferWan
         reason="rounding of an invoice",
         at=at,
         postings=(
-            PostingWanted(tenant.pk, ledger.RECEIVABLE, bill.currency, pico),
-            PostingWanted(tenant.pk, ROUNDING, bill.currency, -pico),
+            PostingWanted(tenant.pk, LedgerAccount.RECEIVABLE, bill.currency, pico),
+            PostingWanted(tenant.pk, LedgerAccount.ROUNDING, bill.currency, -pico),
         ),
     )
 
@@ -169,7 +167,7 @@ def _goodwill(credit: GoodwillCredit, at: datetime) -> TransferWanted:
         reason="goodwill credit",
         at=at,
         postings=(
-            PostingWanted(credit.tenant_id, CREDIT_EXPENSE, credit.currency, pico),
-            PostingWanted(credit.tenant_id, ledger.RECEIVABLE, credit.currency, -pico),
+            PostingWanted(credit.tenant_id, LedgerAccount.CREDIT_EXPENSE, credit.currency, pico),
+            PostingWanted(credit.tenant_id, LedgerAccount.RECEIVABLE, credit.currency, -pico),
         ),
     )
