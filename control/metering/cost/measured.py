@@ -24,8 +24,11 @@ _UNBILLED = (
     "CASE WHEN price_id IS NULL THEN output_tokens = 0"
     " ELSE billed_input + billed_cached_input + billed_output + billed_reasoning = 0 END"
 )
+# The platform ended it: what the caller caused (hanging up, reading too slowly) is the caller's.
 _FAILED = f"(outcome = ANY(%(ended)s) AND {_UNBILLED})"
-# A call is in the engine from its start, or from when the launch that it waited for was ready.
+# A call is in the engine from its start, or from when the launch that it waited for was ready. It
+# holds its prompt all the time, an answer that grows evenly half of it. Its share is the greater of
+# that of the time and that of the cache: both over one denominator, so that they are whole numbers.
 WEIGHTS = f"""
 WITH runs AS (
   SELECT replica_id, tenant_id, project_id, {_FAILED} AS failed,

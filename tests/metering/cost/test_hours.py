@@ -1,4 +1,4 @@
-"""Hours of cost from rows: what the database sums is what the rule says, and sums to the whole."""
+"""Hours of cost from rows, which sum to the time and the cost of the devices."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -7,12 +7,6 @@ from fractions import Fraction
 import pytest
 
 from control.metering.cost import figures, hours
-from control.metering.cost.allocation import (
-    CallTime,
-    allocate_busy,
-    call_weights,
-    kv_token_microseconds,
-)
 from control.metering.cost.facts import costs
 from control.metering.cost.lines import Line
 from control.metering.cost.rules import HOUR
@@ -61,32 +55,6 @@ def store(directory, *closes) -> None:
 
 def time_of(**only) -> int:
     return sum(CostHour.objects.filter(**only).values_list("device_microseconds", flat=True))
-
-
-def test_busy_time_is_shared_as_the_rule_says(house, replica, rate, tmp_path):
-    other = a_house("globex")
-    calls = [
-        (house, [(0, 10, 100, 50), (5, 30, 28_000, 100)]),
-        (other, [(8, 12, 200, 0), (-4, 7, 900, 300)]),
-    ]
-    closes, times = [], {}
-    for owner, runs in calls:
-        for number, (begin, end, read, made) in enumerate(runs):
-            tokens = {"input_tokens": read, "output_tokens": made, "reasoning_tokens": 0}
-            tokens |= {"cached_input_tokens": 0, "delivered_tokens": made}
-            closes.append(a_close(owner, replica, number, begin, end, **tokens))
-            ran = round((end - max(begin, 0)) * SECOND)
-            times[owner.tenant.pk, number] = CallTime(ran, kv_token_microseconds(read, made, ran))
-    store(tmp_path, *closes)
-    busy = 1_234_567_891
-    seen("GPU-1", AT, {(Line.BUSY, replica.pk): busy / SECOND, (Line.IDLE, replica.pk): 2000})
-    hours.make(AT, AT)
-    weights = call_weights(times)
-    by_tenant = {house.tenant.pk: 0, other.tenant.pk: 0}
-    for (tenant, _), weight in weights.items():
-        by_tenant[tenant] += weight
-    expected = allocate_busy(busy, by_tenant)
-    assert {tenant: time_of(tenant_id=tenant) for tenant in expected} == expected
 
 
 def test_all_lines_of_an_hour_sum_to_the_time_that_its_devices_were_there(
