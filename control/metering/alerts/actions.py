@@ -23,7 +23,8 @@ SELECT budget.id, unit.name FROM control_budget budget
      AND account.begins_at <= %(at)s AND account.ends_at > %(at)s)
  ORDER BY budget.id LIMIT %(most)s
 """
-# As alerts.rules.is_reached has it.
+# `marked` was spent before the credit that is counted came in; of a budget it is 0. Where nothing
+# was given, nothing is used up.
 _RAISE = """
 INSERT INTO control_budgetalert (account_id, tenant_id, scope, unit, currency, period, mode,
   begins_at, percent, amount, marked, spent, at, seen_by, url, delivery, tries, try_at, answer)

@@ -55,16 +55,6 @@ def units(unit: str, value: int) -> str:
     return str(value) if unit == BudgetUnit.TOKENS else amount_text(value)
 
 
-def is_reached(percent: int, *, amount: int, marked: int, spent: int) -> bool:
-    """`marked` was spent before the credit that is counted came in; of a budget it is 0.
-
-    As the statement in alerts.actions asks it. Where nothing was given, nothing is used up.
-    """
-    if amount == marked and spent <= marked:
-        return False
-    return (spent - marked) * 100 >= percent * (amount - marked)
-
-
 def message(alert: AlertFacts) -> bytes:
     """What is sent: the same bytes at each try."""
     told = {

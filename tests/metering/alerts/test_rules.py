@@ -33,29 +33,6 @@ ALERT = AlertFacts(
 
 
 @pytest.mark.parametrize(
-    ("percent", "amount", "marked", "spent", "reached"),
-    [
-        (50, 100, 0, 49, False),
-        (50, 100, 0, 50, True),
-        (80, 100, 0, 79, False),
-        (80, 3, 0, 2, False),
-        (80, 3, 0, 3, True),
-        (100, 100, 0, 99, False),
-        (100, 100, 0, 100, True),
-        (100, 100, 0, 150, True),
-        (50, 0, 0, 0, False),  # nothing may be spent, and nothing was
-        (100, 0, 0, 1, True),
-        (50, 150, 100, 100, False),  # topped up by 50 when 100 was spent
-        (50, 150, 100, 124, False),
-        (50, 150, 100, 125, True),
-        (100, 150, 200, 200, True),  # overdrawn, and the top-up did not cover it
-    ],
-)
-def test_a_threshold_is_reached_by_what_is_spent(percent, amount, marked, spent, reached):
-    assert rules.is_reached(percent, amount=amount, marked=marked, spent=spent) is reached
-
-
-@pytest.mark.parametrize(
     ("changes", "text"),
     [
         ({}, "80 % of the budget of project acme/web is used: 8.5 of 10 USD this month"),
