@@ -10,7 +10,6 @@ from fractions import Fraction
 
 HOURS_PER_MONTH = 720  # of 30 days: by it what is paid by the month comes to an hour
 ASSUMED_WATTS = 300  # of a card whose energy is neither measured nor named
-JOULES_PER_KWH = 3_600_000
 GPU = "gpu"
 
 
@@ -134,11 +133,3 @@ def cost_per_device_hour(
         hardware_per_hour(rate), power_per_hour(rate, watts, draw), engineering_per_hour(rate)
     )
     return HourCost(parts, rate.currency, draw, watts)
-
-
-def marginal_per_million(
-    watts: Fraction, tokens_per_second: Fraction, pue: Fraction, per_kwh: Fraction
-) -> Fraction:
-    """What a million more tokens cost where there is room for them: their power alone."""
-    joules = watts / tokens_per_second * 10**6
-    return joules / JOULES_PER_KWH * pue * per_kwh

@@ -7,7 +7,6 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 
 MILLION = 10**6
-HOUR_SECONDS = 3600
 HOUR = timedelta(hours=1)
 
 
@@ -132,19 +131,6 @@ def at_use(cost: Fraction, practised: Fraction | None, wanted: Fraction) -> Frac
     if practised is None or not practised:
         return None
     return cost * practised / wanted
-
-
-def capacity_per_million(
-    cost_per_hour: Fraction,
-    weighted_tokens_per_second: Fraction,
-    utilisation: Fraction,
-    billable: Fraction = Fraction(1),
-    weights: Weights = WEIGHTS,
-) -> PerMillion:
-    """From what a pool can do within its objectives, not from what it did."""
-    tokens = weighted_tokens_per_second * HOUR_SECONDS * utilisation * billable
-    unit = cost_per_hour / tokens * MILLION
-    return PerMillion(unit, unit * weights.cached_input, unit * weights.output)
 
 
 def formula(weights: Weights = WEIGHTS) -> str:

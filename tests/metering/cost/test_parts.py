@@ -13,7 +13,6 @@ from control.metering.cost.parts import (
     RateFacts,
     cost_per_device_hour,
     hardware_per_hour,
-    marginal_per_million,
     rate_in_force,
 )
 from control.metering.cost.rules import round_half_up
@@ -127,7 +126,6 @@ def test_a_rate_of_a_pool_holds_before_one_of_all():
 
 
 def test_a_token_more_where_there_is_room_costs_its_power():
-    cost = marginal_per_million(
-        Fraction(5200), Fraction(16_434), Fraction("1.35"), Fraction("0.75")
-    )
-    assert str(round_half_up(cost, 3)) == "0.089"
+    rate = a_rate(power_per_kwh=Decimal("0.75"))
+    power = cost_per_device_hour(rate, measured_watts=Fraction(5200)).parts.power
+    assert str(round_half_up(power / (16_434 * 3600) * 10**6, 3)) == "0.089"

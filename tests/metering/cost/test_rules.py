@@ -15,7 +15,6 @@ from control.metering.cost.rules import (
     Volume,
     Weights,
     at_use,
-    capacity_per_million,
     check_claim,
     cost_per_million,
     cost_per_million_of,
@@ -136,15 +135,15 @@ def test_below_ten_percent_the_price_is_a_statement_about_idleness(
 ):
     """Eight tuned cards, a weight of 4, ten tokens in to three out."""
     mean = Fraction(13_000_000, 86_400)
-    assert str(round_half_up(100 * mean / tokens_per_second, 2)) == used
-    weights, per_hour = Weights(output=Fraction(4)), MONTH / 720
-    weighted = Fraction(tokens_per_second) * (10 + 3 * 4) / 13
+    practised = mean / tokens_per_second
+    assert str(round_half_up(100 * practised, 2)) == used
 
-    def output(use: Fraction) -> Fraction:
-        return capacity_per_million(per_hour, weighted, use, Fraction(1), weights).output
+    def output(use: str) -> Fraction:
+        cost = at_use(MONTH, practised, Fraction(use))
+        return cost_per_million(cost, VOLUME, Weights(output=Fraction(4))).output
 
-    assert (cents(output(Fraction("0.3"))), cents(output(Fraction("0.8")))) == (at_30, at_80)
-    assert str(round_half_up(100 * output(Fraction(1)) / 20, 1)) == for_20
+    assert (cents(output("0.3")), cents(output("0.8"))) == (at_30, at_80)
+    assert str(round_half_up(100 * output("1") / 20, 1)) == for_20
 
 
 def test_a_claim_above_everything_is_refused_too():
@@ -165,6 +164,9 @@ def test_use_changes_the_cost_of_the_same_work_in_proportion():
     assert at_use(day, None, Fraction(70, 100)) is None
 
 
+HOURS = 1000  # so that tokens of an hour are whole
+
+
 @pytest.mark.parametrize(
     ("rate", "output_per_second", "expected"),
     [  # eight cards, derated to half, 40 % use, 2 % not billable, 30 % over the sticker, 10:3
@@ -173,10 +175,10 @@ def test_use_changes_the_cost_of_the_same_work_in_proportion():
     ],
 )
 def test_a_rented_pool_by_what_it_can_do(rate, output_per_second, expected):
-    per_hour = Fraction(rate) * 8 * Fraction("1.3")
-    weights = Weights(output=Fraction(4))
-    weighted = Fraction(output_per_second) / 2 * (Fraction(10, 3) + 4)
-    price = capacity_per_million(per_hour, weighted, Fraction("0.40"), Fraction("0.98"), weights)
+    cost = Fraction(rate) * 8 * Fraction("1.3") * HOURS
+    output = output_per_second * 3600 * HOURS * 40 * 98 // 20_000
+    volume = Volume(output * 10 // 3, 0, output)
+    price = cost_per_million(cost, volume, Weights(output=Fraction(4)))
     assert tuple(str(round_half_up(cost, 3)) for cost in (price.input, price.output)) == expected
 
 
@@ -186,13 +188,12 @@ def test_a_rented_pool_by_what_it_can_do(rate, output_per_second, expected):
 )
 def test_a_rented_pool_loaded_and_by_its_sheet(rate, output_per_second, billable, loaded, sheet):
     """All cost on output; the sheet knows no derating, no idle time and nothing on top."""
-    weights, per_hour = Weights(output=Fraction(1)), Fraction(rate) * 8
-    derated, use, share = Fraction(output_per_second, 2), Fraction("0.40"), Fraction("0.98")
-    assert str(round_half_up(derated * use * share * 3600 / 10**6, 2)) == billable
-    price = capacity_per_million(per_hour * Fraction("1.3"), derated, use, share, weights)
+    cost, whole = Fraction(rate) * 8 * HOURS, output_per_second * 3600 * HOURS
+    output = whole * 40 * 98 // 20_000
+    assert cents(Fraction(output, HOURS * 10**6)) == billable
+    price = cost_per_million(cost * Fraction("1.3"), Volume(0, 0, output))
     assert cents(price.output) == loaded
-    whole = Fraction(output_per_second)
-    price = capacity_per_million(per_hour, whole, Fraction(1), Fraction(1), weights)
+    price = cost_per_million(cost, Volume(0, 0, whole))
     assert str(round_half_up(price.output, 3)) == sheet
 
 
