@@ -1,7 +1,7 @@
 """What tokens cost: device time over tokens; exact fractions; parts sum to the whole."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
@@ -156,20 +156,21 @@ def rounded(parts: Mapping[str, Fraction], places: int = 2) -> dict[str, Decimal
 
 
 def check_claim(
-    cost: Fraction, volume: Volume, output_per_million: Fraction
+    cost: Fraction, volume: Volume, output_per_million: Fraction, weights: Weights = WEIGHTS
 ) -> Possible | Impossible:
     """Whether a price per million output tokens can follow from this cost and volume.
 
-    Solved for the weight of an output token (nothing cached): k = p n_in / (C - p n_out).
-    An output token takes more device time than an input token, never less.
+    Solved for the weight of an output token: k = p W_in / (C - p n_out), where W_in is the input
+    with cached tokens at their weight. An output token takes more device time, never less.
     """
     price = output_per_million / MILLION
+    weighted_input = volume.weighted(replace(weights, output=Fraction(0)))
     rest = cost - price * volume.output_tokens
     if rest < 0:
         return Impossible(None, "output alone would bring in more than everything costs")
-    if rest == 0 and volume.input_tokens:
+    if rest == 0 and weighted_input:
         return Impossible(None, "input would have to be free")
-    weight = price * volume.input_tokens / rest if rest else Fraction(1)
+    weight = price * weighted_input / rest if rest else Fraction(1)
     if weight >= 1:
         return Possible(weight)
     absorbed = price * volume.output_tokens / cost * 100

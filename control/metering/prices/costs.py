@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 from control.metering.cost.facts import ModelCost, cost_of_model
-from control.metering.cost.rules import PerMillion, fraction_text
+from control.metering.cost.rules import PerMillion, Volume, Weights, fraction_text
 
 DAYS = 30  # before the instant that is asked about
 
@@ -17,6 +17,9 @@ class ClassCosts:
     """Full cost per million of each class; none, and why, of what has no device of ours."""
 
     currency: str
+    cost: Fraction
+    volume: Volume
+    weights: Weights
     practised: ByClass | None
     at_wanted_use: ByClass | None
     wanted_use: Fraction
@@ -43,6 +46,9 @@ def costs(model: str, at: datetime) -> ClassCosts:
     found: ModelCost = cost_of_model(model, at - timedelta(days=DAYS), at)
     return ClassCosts(
         currency=found.currency,
+        cost=found.cost,
+        volume=found.volume,
+        weights=found.weights,
         practised=_by_class(found.practised),
         at_wanted_use=_by_class(found.at_wanted_use),
         wanted_use=found.wanted_use,

@@ -150,6 +150,11 @@ def test_a_claim_above_everything_is_refused_too():
     assert isinstance(check_claim(MONTH, VOLUME, Fraction(600)), Impossible)
 
 
+def test_what_was_cached_counts_for_less_in_a_claim():
+    price = cost_per_million(MONTH, HALF_CACHED, Weights(output=Fraction(3)))
+    assert check_claim(MONTH, HALF_CACHED, price.output) == Possible(Fraction(3))
+
+
 def test_no_tokens_is_a_reason_not_a_division_by_zero():
     assert cost_per_million(MONTH, Volume(0, 0, 0)) == NoTokens(
         "no tokens were served in this time"

@@ -60,6 +60,21 @@ def test_one_below_cost_needs_a_reason_and_says_how_much(costly):
     assert not PriceBook.objects.exclude(below_cost_reason="").exists()
 
 
+@pytest.mark.parametrize(
+    ("output", "premise"),
+    [
+        # Input weighs 1 + 0.1 million: 7 x 1.1 over 6.0268 - 7 x 0.5. Of the cost 0.5 is 8.3 %.
+        ("7", "pays for it if an output token takes 3 times the time of one of input; it takes 4"),
+        ("1", "cannot pay for this use: it pays 8.3 % of the cost"),
+    ],
+)
+def test_one_below_cost_is_told_what_would_have_to_be_true(costly, output, premise):
+    with pytest.raises(Refused, match=f"Output at {output} {premise}"):
+        save_price(asked(output=output), **WHO)
+    save_price(asked(output=output, reason="to win a customer"), **WHO)
+    assert premise in PriceBook.objects.get().cost["premise"]
+
+
 def test_the_reason_is_kept_and_shows_beside_the_margin(costly):
     save_price(asked(reason="to win a customer"), **WHO)
     book = PriceBook.objects.get()
