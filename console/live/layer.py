@@ -1,7 +1,5 @@
 """The channel layer on Valkey: named by the settings, loaded by those alone who send through it."""
 
-import logging
-import time
 from typing import Any
 
 from channels_redis.core import RedisChannelLayer
@@ -10,24 +8,6 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError, TimeoutError
 
 MEMBER_SECONDS = 3700  # a page's socket lives for an hour: after that a member is a dead process's
-SAID_EVERY_SECONDS = 60.0
-
-
-class _NowAndThen(logging.Filter):
-    """That somebody reads too slowly is said with each message: once a minute will do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said_at = -SAID_EVERY_SECONDS
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if "over capacity" not in str(record.msg):
-            return True
-        now = time.monotonic()
-        if now - self._said_at < SAID_EVERY_SECONDS:
-            return False
-        self._said_at = now
-        return True
 
 
 class Layer(RedisChannelLayer):
@@ -42,6 +22,3 @@ class Layer(RedisChannelLayer):
             "socket_keepalive": True,
         }
         super().__init__(hosts=[host], group_expiry=MEMBER_SECONDS, **options)
-        said = logging.getLogger(RedisChannelLayer.__module__)
-        if not any(isinstance(one, _NowAndThen) for one in said.filters):
-            said.addFilter(_NowAndThen())

@@ -24,6 +24,10 @@ _SECRETS = (
 )
 
 
+SAID_EVERY_SECONDS = 60.0
+# Of these a message is told now and then: channels_redis says with each one sent that a page reads
+# too slowly.
+_SELDOM = ("channels_redis.core",)
 _CALM = ("django.channels.server", "httpx", "httpcore", "celery", "kombu", "uvicorn")
 
 
@@ -33,10 +37,12 @@ def config(*, level: str, form: str) -> dict:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"text": {"()": LineFormatter}, "json": {"()": JsonFormatter}},
+        "filters": {"now and then": {"()": NowAndThen}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": form}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             **dict.fromkeys(_CALM, {"level": "WARNING"}),
+            **dict.fromkeys(_SELDOM, {"filters": ["now and then"]}),
             "psycopg.pool": {"level": "ERROR"},
         },
     }
@@ -46,6 +52,22 @@ def redacted(text: str) -> str:
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text
+
+
+class NowAndThen(logging.Filter):
+    """The same message, whatever it is about, at most once in SAID_EVERY_SECONDS."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_at: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        what = str(record.msg)  # before its arguments are put in: as many as there are statements
+        said_at = self._said_at.get(what)
+        if said_at is not None and record.created - said_at < SAID_EVERY_SECONDS:
+            return False
+        self._said_at[what] = record.created
+        return True
 
 
 class LineFormatter(logging.Formatter):

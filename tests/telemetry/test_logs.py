@@ -6,9 +6,10 @@ import sys
 
 import pytest
 import uvicorn
+from channels_redis import core
 from django.core.management import call_command
 
-from control.telemetry.logs import JsonFormatter, LineFormatter, redacted
+from control.telemetry.logs import JsonFormatter, LineFormatter, NowAndThen, config, redacted
 
 SECRET = "abcSECRET123"
 CALL = "req_0190000000007000800000000000abcd"
@@ -92,3 +93,23 @@ def test_an_exception_is_told_without_the_secret_in_it():
 def test_h06_line_breaks_in_what_others_say_forge_no_line(formatter):
     text = formatter.format(a_record("unknown name %s", "a\r\nERROR weir: forged"))
     assert len(text.splitlines()) == 1
+
+
+def test_what_a_library_says_with_each_message_is_told_once_a_minute():
+    now_and_then = NowAndThen()
+
+    def is_told(at: float, message: str, *args: object) -> bool:
+        record = a_record(message, *args)
+        record.created = at
+        return now_and_then.filter(record)
+
+    full = "%s of %s channels over capacity in group %s"
+    assert is_told(100.0, full, 1, 2, "overview")
+    assert not is_told(159.9, full, 2, 2, "nodes")
+    assert is_told(159.9, "something else")
+    assert is_told(160.0, full, 1, 2, "overview")
+
+
+def test_the_layer_of_open_pages_is_such_a_library():
+    loggers = config(level="INFO", form="text")["loggers"]
+    assert loggers[core.logger.name]["filters"] == ["now and then"]
