@@ -10,12 +10,12 @@ PLAIN = Scaling()
 
 class ScheduleForm(Form):
     days = serializers.CharField(
-        default="daily", help_text="weekdays, weekends, daily, or names with commas: mon,wed"
+        default=Schedule.days, help_text="weekdays, weekends, daily, or names with commas: mon,wed"
     )
-    begins = serializers.CharField(default="00:00")
-    ends = serializers.CharField(default="24:00")
+    begins = serializers.CharField(default=Schedule.begins)
+    ends = serializers.CharField(default=Schedule.ends)
     replicas = serializers.IntegerField(help_text="At least so many")
-    timezone = serializers.CharField(default="UTC")
+    timezone = serializers.CharField(default=Schedule.timezone)
 
 
 class ScalingForm(Form):

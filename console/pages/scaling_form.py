@@ -47,18 +47,15 @@ class ScheduleForm(forms.Form):
         required=False,
         widget=forms.NumberInput(attrs={"class": ROW, "min": 1, "aria-label": "At least"}),
     )
-    days = _cell("daily", "Days")
-    begins = _cell("00:00", "From")
-    ends = _cell("24:00", "To")
-    timezone = _cell("UTC", "Time zone")
+    days = _cell(Schedule.days, "Days")
+    begins = _cell(Schedule.begins, "From")
+    ends = _cell(Schedule.ends, "To")
+    timezone = _cell(Schedule.timezone, "Time zone")
 
     def named(self) -> Schedule | None:
         """None of a row that names no number: a schedule is taken away by emptying it."""
         given = {name: it for name, it in self.cleaned_data.items() if it not in ("", None)}
-        if "replicas" not in given:
-            return None
-        defaults = {"days": "daily", "begins": "00:00", "ends": "24:00"}
-        return Schedule(**{**defaults, **given})
+        return Schedule(**given) if "replicas" in given else None
 
 
 Schedules = forms.formset_factory(ScheduleForm, extra=BLANK_ROWS, max_num=SCHEDULES_MAX)

@@ -24,11 +24,11 @@ def scaling(fields: Fields) -> Scaling:
 
 def _schedule(fields: Fields) -> Schedule:
     schedule = Schedule(
-        days=fields.text("days", "daily"),
-        begins=fields.text("from", "00:00"),
-        ends=fields.text("to", "24:00"),
         replicas=fields.whole("min", 1),
-        timezone=fields.text("timezone", "UTC"),
+        days=fields.text("days", Schedule.days),
+        begins=fields.text("from", Schedule.begins),
+        ends=fields.text("to", Schedule.ends),
+        timezone=fields.text("timezone", Schedule.timezone),
     )
     fields.end()
     return schedule

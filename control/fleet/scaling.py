@@ -30,10 +30,10 @@ class Policy(StrEnum):
 class Schedule:
     """At least so many replicas on some days between two times of day."""
 
-    days: str  # weekdays, weekends, daily, or names with commas: mon,wed
-    begins: str  # HH:MM
-    ends: str
     replicas: int
+    days: str = "daily"  # or weekdays, weekends, or names with commas: mon,wed
+    begins: str = "00:00"
+    ends: str = "24:00"
     timezone: str = "UTC"
 
     def names(self) -> tuple[str, ...]:

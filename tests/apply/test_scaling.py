@@ -22,8 +22,8 @@ WANTED = Scaling(
     queue_calls=4,
     zero_seconds=60,
     schedules=(
-        Schedule("weekdays", "09:00", "19:00", 4, "Europe/Berlin"),
-        Schedule("daily", "00:00", "24:00", 1),
+        Schedule(4, "weekdays", "09:00", "19:00", "Europe/Berlin"),
+        Schedule(1, "daily", "00:00", "24:00", "UTC"),
     ),
 )
 

@@ -140,12 +140,12 @@ def test_batch_does_not_make_a_batch_deployment_grow():
     ],
 )
 def test_schedules_raise_the_least(days, begins, ends, at, least):
-    scaling = Scaling(schedules=(Schedule(days, begins, ends, 4),))
+    scaling = Scaling(schedules=(Schedule(4, days, begins, ends),))
     assert scaling.least(1, at) == least
 
 
 def test_a_schedule_is_of_its_time_zone():
-    scaling = Scaling(schedules=(Schedule("weekdays", "13:00", "19:00", 4, "Europe/Berlin"),))
+    scaling = Scaling(schedules=(Schedule(4, "weekdays", "13:00", "19:00", "Europe/Berlin"),))
     assert scaling.least(1, AT) == 4
     assert wanted(Fleet(1, 1), Signs(), scaling=scaling) == 4
 

@@ -14,7 +14,7 @@ PLAIN = {
     "zero_seconds": "600",
     "sleep": "0",
 }
-DAY = Schedule("weekdays", "09:00", "19:00", 4, "Europe/Berlin")
+DAY = Schedule(4, "weekdays", "09:00", "19:00", "Europe/Berlin")
 
 
 def rows(*schedules: dict) -> dict:
@@ -84,4 +84,5 @@ def test_the_api_changes_and_refuses_the_same(operator, stored):
     assert api.post(url, changed, format="json").json()["scaling"] == changed
     for odd in ({"speed": 1}, {"zero_seconds": 1}, {"schedules": [{"replicas": 9}]}):
         assert api.post(url, odd, format="json").status_code == 400
-    assert stored() == Scaling(queue_calls=4, schedules=(Schedule("daily", "00:00", "24:00", 2),))
+    daily = Schedule(2, "daily", "00:00", "24:00", "UTC")
+    assert stored() == Scaling(queue_calls=4, schedules=(daily,))
