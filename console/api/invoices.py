@@ -13,7 +13,14 @@ from rest_framework.views import APIView
 from console.api.base import Form, OperatorsOnly, read
 from control.metering.exports import in_thread, schedules
 from control.metering.exports.orders import TYPES, Order, checked, chunks, name_of
-from control.metering.exports.wanted import FORMATS, ScheduleWanted
+from control.metering.exports.schedule_rules import EVERY
+from control.metering.exports.wanted import (
+    FOCUS_VERSIONS,
+    FORMATS,
+    ON_A_CLOCK,
+    TABLES,
+    ScheduleWanted,
+)
 from control.metering.invoices import actions, corrections, facts, terms
 from control.metering.invoices.wanted import TermsWanted
 from control.metering.rules import Tokens
@@ -176,10 +183,8 @@ class Export(OperatorsOnly, APIView):
         parameters=[
             OpenApiParameter("what", str, OpenApiParameter.PATH, enum=list(FORMATS)),
             OpenApiParameter("month", str, description="As in 2026-11"),
-            OpenApiParameter(
-                "format_", str, enum=["csv", "parquet"], description="csv if left out"
-            ),
-            OpenApiParameter("version", str, enum=["1.2", "1.4"], description="Of FOCUS"),
+            OpenApiParameter("format_", str, enum=TABLES, description=f"{TABLES[0]} if left out"),
+            OpenApiParameter("version", str, enum=FOCUS_VERSIONS, description="Of FOCUS"),
             OpenApiParameter("number", str, description="Of an invoice"),
             OpenApiParameter("model", str, description="Only calls of it (usage)"),
             TENANT,
@@ -205,12 +210,12 @@ def download(order: Order) -> StreamingHttpResponse:
 
 
 class ScheduleForm(Form):
-    what = serializers.ChoiceField(["usage", "focus", "costs"])
+    what = serializers.ChoiceField(ON_A_CLOCK)
     destination = serializers.CharField(help_text="file:///folder or s3://bucket/folder")
-    format = serializers.ChoiceField(["csv", "parquet"], default="csv")
-    version = serializers.ChoiceField(["1.2", "1.4"], default="1.4")
+    format = serializers.ChoiceField(TABLES, default=ScheduleWanted.format)
+    version = serializers.ChoiceField(FOCUS_VERSIONS, default=ScheduleWanted.version)
     tenant = serializers.CharField(default="", allow_blank=True)
-    every = serializers.ChoiceField(["month", "day"], default="month")
+    every = serializers.ChoiceField(EVERY, default=ScheduleWanted.every)
 
 
 class ScheduleShape(ScheduleForm):

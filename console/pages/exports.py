@@ -12,9 +12,13 @@ from django.views.decorators.http import require_POST, require_safe
 from console.access import who
 from control.checks import Refused
 from control.metering.exports import in_thread, schedules
-from control.metering.exports.focus.columns import BOTH
 from control.metering.exports.orders import TYPES, Order, checked, chunks, name_of
-from control.metering.exports.wanted import INVOICE, ScheduleWanted
+from control.metering.exports.wanted import (
+    DESTINATION_CHARACTERS_MAX,
+    FOCUS_VERSIONS,
+    INVOICE,
+    ScheduleWanted,
+)
 from control.tenancy.facts import tenant_names
 
 WORDS = {
@@ -23,34 +27,35 @@ WORDS = {
     "costs": "Costs: what device time cost, and to whom it was allocated",
     "focus-schema": "FOCUS: the schema file",
 }
+TABLES = [("csv", "CSV"), ("parquet", "Parquet")]
+VERSIONS = [(one, one) for one in reversed(FOCUS_VERSIONS)]
 
 
-class ExportForm(forms.Form):
+class FileForm(forms.Form):
+    """Of one tenant, or of all."""
+
+    tenant = forms.ChoiceField(required=False)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        names = [(name, name) for name in tenant_names()]
+        self.fields["tenant"].choices = [("", "all tenants"), *names]
+
+
+class ExportForm(FileForm):
     what = forms.ChoiceField(choices=list(WORDS.items()))
     month = forms.RegexField(r"^2\d{3}-\d\d$", required=False)
-    tenant = forms.ChoiceField(required=False)
-    format = forms.ChoiceField(choices=[("csv", "CSV"), ("parquet", "Parquet")], required=False)
-    version = forms.ChoiceField(choices=[(one, one) for one in reversed(BOTH)], required=False)
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        names = [(name, name) for name in tenant_names()]
-        self.fields["tenant"].choices = [("", "all tenants"), *names]
+    format = forms.ChoiceField(choices=TABLES, required=False)
+    version = forms.ChoiceField(choices=VERSIONS, required=False)
 
 
-class ScheduleForm(forms.Form):
+class ScheduleForm(FileForm):
     name = forms.CharField(max_length=63)
     what = forms.ChoiceField(choices=[("focus", "FOCUS"), ("usage", "Usage"), ("costs", "Costs")])
-    tenant = forms.ChoiceField(required=False)
-    format = forms.ChoiceField(choices=[("csv", "CSV"), ("parquet", "Parquet")])
-    version = forms.ChoiceField(choices=[(one, one) for one in reversed(BOTH)])
+    format = forms.ChoiceField(choices=TABLES)
+    version = forms.ChoiceField(choices=VERSIONS)
     every = forms.ChoiceField(choices=[("month", "month, once closed"), ("day", "day")])
-    destination = forms.CharField(max_length=400)
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        names = [(name, name) for name in tenant_names()]
-        self.fields["tenant"].choices = [("", "all tenants"), *names]
+    destination = forms.CharField(max_length=DESTINATION_CHARACTERS_MAX)
 
 
 @require_safe

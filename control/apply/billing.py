@@ -2,8 +2,7 @@
 
 from control.apply.fields import Fields, Findings
 from control.metering.exports import wanted as exports
-from control.metering.exports.schedule_rules import MONTH
-from control.metering.exports.wanted import VERSION, ScheduleWanted
+from control.metering.exports.wanted import ScheduleWanted
 from control.metering.invoices import wanted as invoices
 from control.metering.invoices.wanted import TermsWanted
 
@@ -27,10 +26,10 @@ def export(fields: Fields, findings: Findings) -> ScheduleWanted:
         name=fields.required("name"),
         what=fields.required("what"),
         destination=fields.required("destination"),
-        format=fields.text("format", "csv"),
-        version=fields.number("version", VERSION),
-        tenant=fields.text("tenant", ""),
-        every=fields.text("every", MONTH),
+        format=fields.text("format", ScheduleWanted.format),
+        version=fields.number("version", ScheduleWanted.version),
+        tenant=fields.text("tenant", ScheduleWanted.tenant),
+        every=fields.text("every", ScheduleWanted.every),
     )
     fields.end()
     findings.add_all(fields.path, exports.problems(wanted))

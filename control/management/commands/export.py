@@ -9,7 +9,14 @@ from django.db import OperationalError
 from control.checks import Refused
 from control.management.shell import database_away, require_database
 from control.metering.exports.orders import Order, checked, chunks
-from control.metering.exports.wanted import FOCUS_VERSIONS, FORMATS, INVOICE, SCHEMA, VERSION
+from control.metering.exports.wanted import (
+    FOCUS_VERSIONS,
+    FORMATS,
+    INVOICE,
+    SCHEMA,
+    TABLES,
+    VERSION,
+)
 
 
 class Command(BaseCommand):
@@ -25,7 +32,7 @@ class Command(BaseCommand):
         parser.add_argument("what", choices=FORMATS)
         parser.add_argument("number", nargs="?", default="", help="of an invoice")
         parser.add_argument("--month", default="", metavar="2026-11")
-        parser.add_argument("--format", choices=["csv", "parquet"], default="")
+        parser.add_argument("--format", choices=TABLES, default="")
         parser.add_argument("--tenant", default="", help="only this tenant's")
         parser.add_argument("--model", default="", help="only this model's calls (usage)")
         parser.add_argument("--version", choices=FOCUS_VERSIONS, default=VERSION, help="of FOCUS")

@@ -9,10 +9,11 @@ FOCUS_VERSIONS = ("1.2", "1.4")
 VERSION = "1.4"
 USAGE, FOCUS, COSTS = "usage", "focus", "costs"
 SCHEMA, INVOICE = "focus-schema", "invoice"
+TABLES = ("csv", "parquet")
 FORMATS = {
-    USAGE: ("csv", "parquet"),
-    FOCUS: ("csv", "parquet"),
-    COSTS: ("csv", "parquet"),
+    USAGE: TABLES,
+    FOCUS: TABLES,
+    COSTS: TABLES,
     SCHEMA: ("json",),
     INVOICE: ("csv",),
 }
@@ -28,7 +29,7 @@ class ScheduleWanted:
     name: str
     what: str
     destination: str
-    format: str = "csv"
+    format: str = TABLES[0]
     version: str = VERSION
     tenant: str = ""
     every: str = MONTH
@@ -38,7 +39,7 @@ def problems(wanted: ScheduleWanted) -> list[checks.Problem]:
     return [
         *checks.name("name", wanted.name),
         *checks.one_of("what", wanted.what, ON_A_CLOCK),
-        *checks.one_of("format", wanted.format, FORMATS.get(wanted.what, ("csv",))),
+        *checks.one_of("format", wanted.format, FORMATS.get(wanted.what, TABLES)),
         *checks.one_of("version", wanted.version, FOCUS_VERSIONS),
         *checks.one_of("every", wanted.every, EVERY),
         *_of_destination(wanted.destination),

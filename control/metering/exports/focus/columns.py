@@ -10,7 +10,6 @@ from control.metering.exports.wanted import FOCUS_VERSIONS
 
 SCALE = 12  # money is whole pico-units
 PRECISION = 38
-BOTH = FOCUS_VERSIONS
 NEW, OLD = ("1.4",), ("1.2",)
 GENERATOR = "Weir"
 STYLE = (
@@ -31,7 +30,7 @@ class Column(NamedTuple):
     name: str
     kind: Kind = Kind.TEXT
     nullable: bool = True
-    versions: tuple[str, ...] = BOTH
+    versions: tuple[str, ...] = FOCUS_VERSIONS
 
 
 D, T, J = Kind.DECIMAL, Kind.INSTANT, Kind.JSON
@@ -99,7 +98,7 @@ _TYPES = {
 
 
 def columns_of(version: str) -> tuple[Column, ...]:
-    checks.require(checks.one_of("version", version, BOTH))
+    checks.require(checks.one_of("version", version, FOCUS_VERSIONS))
     return tuple(column for column in COLUMNS if version in column.versions)
 
 
