@@ -8,7 +8,7 @@ from django.db import transaction
 
 from control import checks
 from control.metering import ledger
-from control.metering.invoices import drafts, hashes, periods, rules
+from control.metering.invoices import closing, currencies, drafts, hashes, periods, rules
 from control.metering.invoices.charges import calls, charges, goodwill_key
 from control.metering.invoices.rules import Bill, Tally
 from control.metering.ledger import PostingWanted, TransferWanted
@@ -37,7 +37,7 @@ def tick(at: datetime) -> None:
     due = at - timedelta(hours=terms.close_after_hours)
     waiting = BillingPeriod.objects.filter(state=PeriodState.CLOSING, ends_at__lte=due)
     for period in waiting.select_related("tenant").order_by("begins_at", "pk"):
-        if not rules.why_not_close(period.state, period.ends_at, at, periods.backlog(period)):
+        if not closing.why_not_close(period.state, period.ends_at, at, periods.backlog(period)):
             close(period, by=BY_CLOCK, reason="its time to close has come", at=at)
 
 
@@ -45,7 +45,7 @@ def close(period: BillingPeriod, *, by: str, reason: str, at: datetime) -> list[
     """Freeze a period and issue its invoices; a closed one is answered with those it has."""
     if period.state != PeriodState.CLOSED:
         backlog = periods.backlog(period)
-        checks.require(rules.why_not_close(period.state, period.ends_at, at, backlog))
+        checks.require(closing.why_not_close(period.state, period.ends_at, at, backlog))
         marks = periods.marks(period.tenant)
         with transaction.atomic():
             period = BillingPeriod.objects.select_for_update().get(pk=period.pk)
@@ -87,7 +87,7 @@ def _issue(period: BillingPeriod, bill: Bill, by: str, at: datetime) -> Invoice:
         period=period,
         tenant=period.tenant,
         currency=bill.currency,
-        minor_digits=rules.minor_digits(bill.currency),
+        minor_digits=currencies.minor_digits(bill.currency),
         **{name: getattr(terms, name, "") for name in TERMS},
         exact_pico=bill.exact_pico,
         rounding_pico=bill.rounding_pico,
@@ -124,7 +124,7 @@ def grant_credit(
     amount, currency = money
     checks.require([*checks.currency("currency", currency), *_why(reason)])
     checks.require(checks.name("token", token))
-    pico = rules.credit_pico(currency, amount)
+    pico = currencies.credit_pico(currency, amount)
     with transaction.atomic():
         tenant = Tenant.objects.select_for_update().filter(name=tenant_name).first()
         if tenant is None:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from django.db.models import QuerySet
 
 from control import checks
-from control.metering.invoices import periods, rules
+from control.metering.invoices import closing, currencies, periods, rules
 from control.metering.invoices.charges import charges
 from control.metering.periods import year_and_month
 from control.metering.rules import amount_text, per_million_text
@@ -119,7 +119,7 @@ def _periods(tenant: str) -> QuerySet[BillingPeriod]:
 def _period(row: BillingPeriod, at: datetime) -> PeriodFacts:
     problems = []
     if row.state == PeriodState.CLOSING:
-        problems = rules.why_not_close(row.state, row.ends_at, at, periods.backlog(row))
+        problems = closing.why_not_close(row.state, row.ends_at, at, periods.backlog(row))
     return PeriodFacts(
         id=row.pk,
         tenant=row.tenant.name,
@@ -132,7 +132,7 @@ def _period(row: BillingPeriod, at: datetime) -> PeriodFacts:
         calls=row.calls,
         unpriced_calls=row.unpriced_calls,
         invoices=tuple(
-            (one.number, rules.money(int(one.payable_pico), one.currency), one.currency)
+            (one.number, currencies.money(int(one.payable_pico), one.currency), one.currency)
             for one in sorted(row.invoices.all(), key=lambda one: one.currency)
         ),
         why_not=tuple(problem.what for problem in problems),
@@ -194,7 +194,7 @@ def invoice(number: str) -> InvoiceFacts:
             tokens=line.tokens,
             unit_price=_per_million(line.unit_price_pico),
             exact=amount_text(line.exact_pico),
-            rounded=rules.money(int(line.rounded_pico), row.currency),
+            rounded=currencies.money(int(line.rounded_pico), row.currency),
         )
         for line in row.lines.order_by("position")
     )
@@ -212,7 +212,7 @@ def _invoice(row: Invoice, lines: tuple[LineFacts, ...] = ()) -> InvoiceFacts:
         issuer=row.issuer,
         exact=amount_text(row.exact_pico),
         rounding=amount_text(row.rounding_pico),
-        payable=rules.money(int(row.payable_pico), row.currency),
+        payable=currencies.money(int(row.payable_pico), row.currency),
         issued_at=row.issued_at,
         by=row.by,
         rows_hash=row.rows_hash,
@@ -238,7 +238,7 @@ def preview(period_id: int) -> list[InvoiceFacts]:
             issuer=issuer,
             exact=amount_text(bill.exact_pico),
             rounding=amount_text(bill.rounding_pico),
-            payable=rules.money(bill.payable_pico, bill.currency),
+            payable=currencies.money(bill.payable_pico, bill.currency),
             issued_at=None,
             by="",
             rows_hash="",
@@ -261,7 +261,7 @@ def _line(currency: str, position: int, line: rules.Line) -> LineFacts:
         tokens=line.tokens,
         unit_price=_per_million(line.first.unit_price_pico),
         exact=amount_text(line.exact_pico),
-        rounded=rules.money(line.rounded_pico, currency),
+        rounded=currencies.money(line.rounded_pico, currency),
     )
 
 
@@ -277,7 +277,7 @@ def credits_of(tenant: str = "", *, count: int = 100) -> list[CreditFacts]:
         CreditFacts(
             tenant=row.tenant.name,
             currency=row.currency,
-            amount=rules.money(int(row.amount_pico), row.currency),
+            amount=currencies.money(int(row.amount_pico), row.currency),
             reason=row.reason,
             by=row.by,
             at=row.at,

@@ -8,7 +8,7 @@ from django.db.models import Q
 from control.metering import periods as calendar
 from control.metering import watermarks
 from control.metering.invoices.charges import NO_MARK, Span
-from control.metering.invoices.rules import Backlog
+from control.metering.invoices.closing import Backlog
 from control.models import (
     BillingPeriod,
     CreditEntry,

@@ -1,4 +1,4 @@
-"""Charges → invoice lines, rounded once; whether a period may close; what a correction is. Pure."""
+"""Charges → invoice lines, rounded once, and how each is described. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,18 +6,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from control import checks
-from control.metering.rules import PICO, amount_text
-from control.states import ChargeCategory, PeriodState, TokenClass
+from control.metering.invoices.currencies import rounded
+from control.states import ChargeCategory, TokenClass
 
-# Of ISO 4217; every other currency has two.
-MINOR_DIGITS = {
-    **dict.fromkeys(("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF"), 0),
-    **dict.fromkeys(("UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"), 0),
-    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
-    **dict.fromkeys(("CLF", "UYW"), 4),
-}
-MINOR_DIGITS_USUAL = 2
-CREDIT_MAX_PICO = 10**9 * PICO
 REASON_CHARACTERS_MAX = 300
 LINES_MAX = 100_000  # of a period, in memory while it is closed
 CLASS_WORDS = {
@@ -103,27 +94,6 @@ class Bill:
     exact_pico: int
     rounding_pico: int
     payable_pico: int
-
-
-@dataclass(frozen=True)
-class Backlog:
-    """What may still be missing of a period, when it is asked to close."""
-
-    earlier_open: datetime | None = None  # an earlier period of the tenant that is not closed
-    not_stored: tuple[str, ...] = ()  # spools that hold calls of it
-    open_calls: int = 0
-    incidents: tuple[str, ...] = ()
-
-
-def minor_digits(currency: str) -> int:
-    return MINOR_DIGITS.get(currency, MINOR_DIGITS_USUAL)
-
-
-def rounded(pico: int, currency: str) -> int:
-    """Half up, away from zero, to what can be paid in this currency."""
-    unit = PICO // 10 ** minor_digits(currency)
-    whole = (2 * abs(pico) + unit) // (2 * unit) * unit
-    return whole if pico >= 0 else -whole
 
 
 @dataclass(slots=True)
@@ -255,46 +225,3 @@ def described(charge: ChargeFacts) -> str:
 def number_of(tenant: str, begins_at: datetime, currency: str) -> str:
     """`begins_at` is in the tenant's zone; the same period always has the same number."""
     return f"{tenant}-{begins_at:%Y-%m-%d}-{currency}"
-
-
-def why_not_close(
-    state: str, ends_at: datetime, at: datetime, backlog: Backlog
-) -> list[checks.Problem]:
-    """Everything that stands against it, each with what to do."""
-    if state == PeriodState.CLOSED:
-        return []
-    found = []
-    if at < ends_at:
-        found.append(f"it runs until {ends_at:%Y-%m-%d %H:%M} UTC: close it then")
-    if backlog.earlier_open:
-        found.append(f"the one from {backlog.earlier_open:%Y-%m-%d} is not closed: close it first")
-    if backlog.not_stored:
-        names = ", ".join(backlog.not_stored)
-        found.append(f"calls of it may wait in spools ({names}): let their gateways ship them")
-    if backlog.open_calls:
-        found.append(f"{backlog.open_calls} calls of it have not ended: wait until they have")
-    if backlog.incidents:
-        names = ", ".join(backlog.incidents)
-        found.append(f"drift is not explained ({names}): close these incidents first")
-    return [checks.Problem("period", what) for what in found]
-
-
-def credit_pico(currency: str, amount: str) -> int:
-    """A credit is paid out, so it is of whole minor units."""
-    digits = minor_digits(currency)
-    whole, _, part = amount.strip().partition(".")
-    if not (whole.isascii() and whole.isdigit()) or (part and not part.isdigit()) or "." in part:
-        raise checks.refuse("amount", f'{amount!r} is no amount: write it as in "12.50"')
-    if len(part.rstrip("0")) > digits:
-        raise checks.refuse("amount", f"{amount} has more than the {digits} decimals of {currency}")
-    pico = int(whole) * PICO + int(part.rstrip("0").ljust(12, "0") or 0)
-    if not 0 < pico <= CREDIT_MAX_PICO:
-        raise checks.refuse("amount", f"{amount} is not above 0 and at most 1,000,000,000")
-    return pico
-
-
-def money(pico: int, currency: str) -> str:
-    """What can be paid, with all its decimals: 5.50."""
-    digits, text = minor_digits(currency), amount_text(pico)
-    whole, _, part = text.partition(".")
-    return f"{whole}.{part.ljust(digits, '0')}" if digits or part else whole

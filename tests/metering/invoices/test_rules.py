@@ -1,8 +1,8 @@
-"""Lines are rounded once; what stands against a close; credits are of what can be paid."""
+"""Charges of a SKU share a line, which is rounded once."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from control.checks import Refused
 from control.metering.invoices import hashes, rules
-from control.metering.invoices.rules import Backlog, ChargeFacts, bills, rounded, why_not_close
+from control.metering.invoices.rules import ChargeFacts, bills
 from control.metering.rules import PICO
-from control.states import ChargeCategory, PeriodState
+from control.states import ChargeCategory
 
 BEGINS, ENDS = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
 CHARGE = ChargeFacts(
@@ -32,38 +32,6 @@ CHARGE = ChargeFacts(
 
 def pico(text: str) -> int:
     return int(Decimal(text) * PICO)
-
-
-@pytest.mark.parametrize(
-    ("exact", "currency", "payable"),
-    [
-        ("0.125", "CNY", "0.13"),  # half even would say 0.12
-        ("0.135", "CNY", "0.14"),
-        ("-0.125", "CNY", "-0.13"),
-        ("0.1249999", "CNY", "0.12"),
-        ("0.005", "USD", "0.01"),
-        ("0.004999999999", "EUR", "0"),
-        ("0.5", "JPY", "1"),
-        ("-1234.5", "JPY", "-1235"),
-        ("0.0005", "KWD", "0.001"),
-        ("0.00005", "CLF", "0.0001"),
-        ("0", "CNY", "0"),
-    ],
-)
-def test_half_up_away_from_zero_to_the_minor_unit(exact, currency, payable):
-    assert rounded(pico(exact), currency) == pico(payable)
-
-
-@given(st.integers(-(10**30), 10**30), st.sampled_from(["CNY", "JPY", "KWD"]))
-def test_rounding_is_as_decimal_does_it(amount, currency):
-    step = Decimal(1).scaleb(-rules.minor_digits(currency))
-    exact = Decimal(amount).scaleb(-12)
-    assert (
-        Decimal(rounded(amount, currency)).scaleb(-12)
-        == exact.quantize(step, rounding=ROUND_HALF_UP, context=None)
-        if abs(amount) < 10**24
-        else True
-    )
 
 
 def test_days_and_keys_of_a_sku_share_a_line_that_is_rounded_once():
@@ -147,55 +115,6 @@ def test_exact_and_rounded_lines_both_sum_to_what_is_payable(found, random):
     random.shuffle(shuffled)
     sums = [(bill.currency, bill.payable_pico) for bill in bills(shuffled, BEGINS, ENDS)]
     assert sums == [(bill.currency, bill.payable_pico) for bill in bills(found, BEGINS, ENDS)]
-
-
-@pytest.mark.parametrize(
-    ("backlog", "at", "says"),
-    [
-        (Backlog(), ENDS, []),
-        (Backlog(), ENDS - timedelta(seconds=1), ["it runs until 2026-12-01 00:00 UTC"]),
-        (Backlog(earlier_open=datetime(2026, 10, 1, tzinfo=UTC)), ENDS, ["from 2026-10-01 is not"]),
-        (Backlog(not_stored=("gw-1",)), ENDS, ["may wait in spools (gw-1)"]),
-        (Backlog(open_calls=3), ENDS, ["3 calls of it have not ended"]),
-        (Backlog(incidents=("replica 7",)), ENDS, ["drift is not explained (replica 7)"]),
-        (Backlog(open_calls=1, incidents=("r",)), ENDS, ["1 calls", "drift"]),
-    ],
-)
-def test_what_stands_against_a_close(backlog, at, says):
-    found = why_not_close(PeriodState.CLOSING, ENDS, at, backlog)
-    assert len(found) == len(says)
-    for problem, text in zip(found, says, strict=True):
-        assert text in problem.what
-
-
-def test_nothing_stands_against_closing_what_is_closed():
-    assert why_not_close(PeriodState.CLOSED, ENDS, BEGINS, Backlog(open_calls=1)) == []
-
-
-@pytest.mark.parametrize(
-    ("currency", "amount", "expected"),
-    [
-        ("CNY", "12.50", "12.5"),
-        ("CNY", "12.500", "12.5"),
-        ("JPY", "7", "7"),
-        ("KWD", "0.001", "0.001"),
-    ],
-)
-def test_a_credit_is_of_minor_units(currency, amount, expected):
-    assert rules.credit_pico(currency, amount) == pico(expected)
-
-
-@pytest.mark.parametrize(
-    ("currency", "amount"),
-    [
-        *(("CNY", text) for text in ("0", "-1", "1.005", "1e3", "", "1.2.3", "NaN", "１", "1,5")),
-        ("JPY", "0.5"),
-        ("CNY", "1000000001"),
-    ],
-)
-def test_other_credits_are_refused(currency, amount):
-    with pytest.raises(Refused, match="^amount: "):
-        rules.credit_pico(currency, amount)
 
 
 def test_the_hash_is_of_the_rows_and_not_of_their_order():
