@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from pathlib import Path
 from time import monotonic
 from typing import assert_never
 
@@ -29,6 +28,7 @@ from control.fleet.health.rules import (
     WarmUp,
     Well,
 )
+from control.fleet.kept_logs import KeptLogs
 from control.fleet.own_calls import OwnCall
 from control.fleet.warming import rules as warming
 from control.fleet.warming.actions import WarmUps
@@ -43,9 +43,6 @@ from engines.spec import EngineLoad, EngineRecord, Phase
 
 CANARY_SECONDS = 30
 QUICK_SECONDS = 0.1
-LOG_EVERY_SECONDS = 5
-LOG_LINES = 40
-LOG_CHARACTERS_MAX = 8000
 PORT_TAKEN = "port_taken"  # of the causes
 
 log = logging.getLogger(__name__)
@@ -63,8 +60,7 @@ class Engines:
         self._reader = EngineReader()
         self._histories: dict[int, History] = {}
         self._records: dict[int, EngineRecord] = {}
-        self._logged_at: dict[int, datetime] = {}
-        self._log_marks: dict[int, tuple[int, int]] = {}
+        self._logs = KeptLogs()
         self._warm_ups = WarmUps(look_soon)
         self._use = use.Use()
         self._endings = Endings()
@@ -78,8 +74,9 @@ class Engines:
         self._use.keep_only(replica_ids)
         self._endings.keep_only(replica_ids)
         self._counts.keep_only(replica_ids)
+        self._logs.keep_only(replica_ids)
         self._quick &= replica_ids
-        for memory in (self._histories, self._records, self._logged_at, self._log_marks):
+        for memory in (self._histories, self._records):
             for gone in set(memory) - replica_ids:
                 memory.pop(gone, None)
 
@@ -99,7 +96,7 @@ class Engines:
         self._histories[replica.pk] = history
         state = ReplicaState(replica.state)
         verdict = rules.judge(state, signs, history, at, settings.WEIR_HANG_SECONDS)
-        self._keep_log(replica, at, due=not isinstance(verdict, Stay))
+        self._logs.keep(replica, at, due=not isinstance(verdict, Stay))
         if history.grew_at == at:
             # What it has taken of its host is not to come any more.
             held = supervisor.host_memory_bytes(launch.folder_of(replica))
@@ -227,34 +224,6 @@ class Engines:
         anew = files.fetch_anew(replica) if cause.code == files.CORRUPT else ""
         why = f"{cause.detail} ({anew})" if anew else cause.detail
         node_tasks.fail(replica, cause.code, why, retry=cause.retry or bool(anew), at=at)
-
-    def _keep_log(self, replica: Replica, at: datetime, *, due: bool) -> None:
-        last = self._logged_at.get(replica.pk)
-        if not due and last and (at - last).total_seconds() < LOG_EVERY_SECONDS:
-            return
-        self._logged_at[replica.pk] = at
-        folder = launch.folder_of(replica)
-        supervisor.trim_log(folder)
-        mark = _log_mark(folder)
-        if not due and mark == self._log_marks.get(replica.pk):
-            return  # as it was kept
-        self._log_marks[replica.pk] = mark
-        lines = supervisor.log_tail(folder, LOG_LINES)
-        text = "\n".join(lines).replace("\0", "")[-LOG_CHARACTERS_MAX:]
-        changed = Replica.objects.filter(pk=replica.pk).exclude(log_tail=text)
-        fields = {"log_tail": text}
-        if replica.state in REPLICA_BEFORE_READY:
-            fields["progress_at"] = at  # a log that grows is progress too (E03)
-        changed.update(**fields)
-
-
-def _log_mark(folder: Path) -> tuple[int, int]:
-    """Another one when something was written to the log."""
-    try:
-        seen = (folder / supervisor.LOG).stat()
-    except FileNotFoundError:
-        return 0, 0
-    return seen.st_size, seen.st_mtime_ns
 
 
 def _serve(replica: Replica, at: datetime) -> None:
