@@ -7,10 +7,9 @@ from time import monotonic
 from typing import assert_never
 
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
 
-from control.fleet import engine_http, launch, node_tasks, own_calls, returning, starts, use, waking
+from control.fleet import engine_http, launch, node_tasks, own_calls, returning, starts, waking
 from control.fleet.disk import files
 from control.fleet.endings import Endings
 from control.fleet.health import rules
@@ -29,17 +28,15 @@ from control.fleet.health.rules import (
     Well,
 )
 from control.fleet.kept_logs import KeptLogs
+from control.fleet.loads import Loads
 from control.fleet.own_calls import OwnCall
 from control.fleet.warming import rules as warming
 from control.fleet.warming.actions import WarmUps
-from control.metering.drift import counts
-from control.models import IllegalMove, Replica, SnapshotPart
-from control.states import REPLICA_BEFORE_READY, Part, Purpose, ReplicaState
-from control.telemetry.publish import Publisher
-from control.telemetry.sample import EngineAddress, EngineReader, Unread
+from control.models import IllegalMove, Replica
+from control.states import REPLICA_BEFORE_READY, Purpose, ReplicaState
 from engines import supervisor
 from engines.kinds import KINDS
-from engines.spec import EngineLoad, EngineRecord, Phase
+from engines.spec import EngineRecord, Phase
 
 CANARY_SECONDS = 30
 QUICK_SECONDS = 0.1
@@ -53,27 +50,19 @@ class Engines:
 
     device_bytes: Mapping[int, int] = {}  # of cards, by process; as of the last reading
 
-    def __init__(
-        self, publisher: Publisher, look_soon: Callable[[int], None] = lambda _: None
-    ) -> None:
-        self._publisher = publisher
-        self._reader = EngineReader()
+    def __init__(self, loads: Loads, look_soon: Callable[[int], None] = lambda _: None) -> None:
+        self._loads = loads
         self._histories: dict[int, History] = {}
         self._records: dict[int, EngineRecord] = {}
         self._logs = KeptLogs()
         self._warm_ups = WarmUps(look_soon)
-        self._use = use.Use()
         self._endings = Endings()
-        self._counts = counts.Counts()
         self._quick: set[int] = set()  # engines that answer at once
 
     def keep_only(self, replica_ids: set[int]) -> None:
         """Forget launches that are over."""
-        self._reader.keep_only(replica_ids)
         self._warm_ups.keep_only(replica_ids)
-        self._use.keep_only(replica_ids)
         self._endings.keep_only(replica_ids)
-        self._counts.keep_only(replica_ids)
         self._logs.keep_only(replica_ids)
         self._quick &= replica_ids
         for memory in (self._histories, self._records):
@@ -112,27 +101,6 @@ class Engines:
             starts.at_ready(replica, said, at=at)
             waking.at_ready(replica, at)
 
-    def measure(self, replica: Replica, at: datetime) -> EngineLoad | None:
-        """Read its load and share it with whoever watches; None if it does not answer."""
-        where = engine_http.address(replica)
-        parse = KINDS[replica.version.engine["kind"]].parse_metrics
-        engine = EngineAddress(replica.pk, str(replica), where.url, where.key, parse)
-        sample = self._reader.read(engine, at.timestamp())
-        if isinstance(sample, Unread):
-            return None
-        self._publisher.later([sample])
-        load = self._reader.load(replica.pk)
-        if load is not None:
-            self._counts.note(replica.pk, load, timezone.now())
-        _note_cache(replica, load)
-        awake = replica.state != ReplicaState.ASLEEP  # then its host holds its weights
-        if load is not None and awake and self._use.is_due(replica.pk, at):
-            use.write(replica, load, supervisor.host_memory_bytes(launch.folder_of(replica)))
-        return load
-
-    def busy_ratio(self, replica_id: int) -> float:
-        return self._reader.busy_ratio(replica_id)
-
     def _signs(self, replica: Replica, at: datetime) -> Signs:
         folder = launch.folder_of(replica)
         record = supervisor.adopt(folder)
@@ -148,7 +116,7 @@ class Engines:
             phase=kind.read_phase(supervisor.log_text(folder)) if starting else None,
             answers=health.good,
             says_dead=health.says_dead,
-            load=None if starting else self.measure(replica, at),
+            load=None if starting else self._loads.measure(replica, at),
             memory_bytes=supervisor.held_bytes(folder, self.device_bytes) if starting else None,
             context_tokens=replica.version.arguments.get("max_model_len") or 0,
         )
@@ -204,7 +172,7 @@ class Engines:
             _move(replica, ReplicaState.STOPPED, reason, at)
             node_tasks.stop_replica(replica.pk)
             return
-        self._counts.flush(replica.pk)  # no later reading will come
+        self._loads.ended(replica.pk)
         match verdict:
             case NeverLaunched():
                 if (at - replica.state_at).total_seconds() < rules.LAUNCH_SECONDS:
@@ -238,16 +206,6 @@ def _serve(replica: Replica, at: datetime) -> None:
         progress_percent=100,
         kv_tokens=load.kv_cache_tokens if load else None,
     )
-
-
-def _note_cache(replica: Replica, load: EngineLoad | None) -> None:
-    """How many tokens its cache holds, if it had not said so when it became ready."""
-    if replica.kv_tokens is not None or load is None or not load.kv_cache_tokens:
-        return
-    with transaction.atomic():
-        rows = Replica.objects.filter(pk=replica.pk, kv_tokens=None)
-        if rows.update(kv_tokens=load.kv_cache_tokens):
-            SnapshotPart.raise_version(Part.REPLICAS)
 
 
 def _progress(replica: Replica, phase: Phase | None, at: datetime) -> None:

@@ -14,6 +14,7 @@ from control.fleet import node as nodes
 from control.fleet.crew import Crew
 from control.fleet.disk import work
 from control.fleet.launches import Launches
+from control.fleet.loads import Loads
 from control.fleet.nodes import notices
 from control.metering import usage_time
 from control.models import Node, Replica
@@ -46,7 +47,8 @@ class Watch:
         self._devices = devices.Recorder(node)
         self._ram = ram.Teller(node)
         self._readings: list[GpuReading] = []
-        self._engines = looks.Engines(self._publisher, self._look_soon)
+        self._loads = Loads(self._publisher)
+        self._engines = looks.Engines(self._loads, self._look_soon)
         self._use = usage_time.UseMeter()
         self._members = Members()
         self._launches = Launches(node)
@@ -124,6 +126,7 @@ class Watch:
         return [replica.pk for replica in self._launches.rows(timezone.now())]
 
     def _keep_only(self, replica_ids: set[int]) -> None:
+        self._loads.keep_only(replica_ids)
         self._engines.keep_only(replica_ids)
         self._peaks.keep_only(replica_ids)
 
@@ -145,7 +148,7 @@ class Watch:
         if replica.state in (ReplicaState.PLACED, ReplicaState.PREPARING):
             node_tasks.prepare_replica(replica.pk)
         elif replica.state == ReplicaState.DRAINING:
-            self._engines.measure(replica, timezone.now())
+            self._loads.measure(replica, timezone.now())
             node_tasks.stop_replica(replica.pk)
         elif replica.state in REPLICA_FINAL:
             node_tasks.stop_replica(replica.pk)
@@ -175,7 +178,7 @@ class Watch:
         """Each device is paid for each second, whatever it does."""
         at = timezone.now()
         joules = {one.uuid: one.energy_joules for one in self._readings}
-        seen = usage_time.look(self.node, joules, self._engines.busy_ratio)
+        seen = usage_time.look(self.node, joules, self._loads.busy_ratio)
         for device in seen:
             self._use.note(device, at)
         self._use.keep_only({device.uuid for device in seen})
