@@ -17,12 +17,7 @@ from control.fleet.upkeep import Upkeep
 from control.models import Deployment, Override, Replica, SnapshotPart, Version
 from control.models.audit import record
 from control.placement.wanted import PlacementWanted, placement
-from control.states import (
-    DEPLOYMENT_MOVES,
-    REPLICA_LIVE,
-    DeploymentState,
-    Part,
-)
+from control.states import DEPLOYMENT_MOVES, REPLICA_LIVE, DeploymentState, Part
 
 
 def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datetime) -> Deployment:
@@ -52,10 +47,8 @@ def save_deployment(wanted: DeploymentWanted, *, by: str, reason: str, at: datet
         # Someone changed their mind: with this instant behind a failure, it is tried again now.
         deployment.launch_after, deployment.note, deployment.hindrance = at, "", ""
         deployment.retry_at = at
-        deployment.save()
+        _keep(deployment, before, "save deployment", by=by, reason=reason, at=at)
         _forget_other_versions(deployment, at)
-        change = (before, _facts(deployment))
-        record("save deployment", wanted.name, by=by, reason=reason, at=at, change=change)
         SnapshotPart.raise_version(Part.ROUTES)
     return deployment
 
@@ -74,9 +67,7 @@ def scale(
         checks.require(_scaling_problems(deployment, scaling_of(deployment.scaling)))
         if before != _facts(deployment):
             deployment.launch_after = deployment.retry_at = at
-            deployment.save()
-            change = (before, _facts(deployment))
-            record("scale deployment", name, by=by, reason=reason, at=at, change=change)
+            _keep(deployment, before, "scale deployment", by=by, reason=reason, at=at)
     return deployment
 
 
@@ -88,9 +79,7 @@ def save_scaling(name: str, wanted: Scaling, *, by: str, reason: str, at: dateti
         before = _facts(deployment)
         deployment.scaling = scaling.stored(wanted)
         if before != _facts(deployment):
-            deployment.save(update_fields=["scaling"])
-            change = (before, _facts(deployment))
-            record("change scaling", name, by=by, reason=reason, at=at, change=change)
+            _keep(deployment, before, "change scaling", by=by, reason=reason, at=at)
     return deployment
 
 
@@ -105,9 +94,7 @@ def place(name: str, placing: Placing, *, by: str, reason: str, at: datetime) ->
         put(deployment, placing, project_named(placing.project))
         if before != _facts(deployment):
             deployment.launch_after = at
-            deployment.save()
-            change = (before, _facts(deployment))
-            record("place deployment", name, by=by, reason=reason, at=at, change=change)
+            _keep(deployment, before, "place deployment", by=by, reason=reason, at=at)
     return deployment
 
 
@@ -125,9 +112,7 @@ def save_upkeep(name: str, wanted: Upkeep, *, by: str, reason: str, at: datetime
         if before != _facts(deployment):
             deployment.launch_after = deployment.retry_at = at
             deployment.note = deployment.hindrance = ""
-            deployment.save()
-            change = (before, _facts(deployment))
-            record("change upkeep", name, by=by, reason=reason, at=at, change=change)
+            _keep(deployment, before, "change upkeep", by=by, reason=reason, at=at)
     return deployment
 
 
@@ -238,6 +223,15 @@ def _deployment(name: str, *states: DeploymentState) -> Deployment:
         kinds = " or ".join(str(state) for state in states)
         raise checks.unknown("deployment", f"there is no {kinds} deployment {name!r}")
     return deployment
+
+
+def _keep(
+    deployment: Deployment, before: dict | None, action: str, *, by: str, reason: str, at: datetime
+) -> None:
+    """As it is now, and in the audit log what of it is another."""
+    deployment.save()
+    change = (before, _facts(deployment))
+    record(action, deployment.name, by=by, reason=reason, at=at, change=change)
 
 
 def _facts(deployment: Deployment) -> dict:
