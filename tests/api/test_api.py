@@ -24,14 +24,6 @@ WHO = {"by": "test", "reason": "a test", "at": AT}
 
 
 @pytest.fixture
-def api() -> APIClient:
-    """A client as an operator."""
-    client = APIClient()
-    client.force_authenticate(get_user_model().objects.create_user("ann", is_staff=True))
-    return client
-
-
-@pytest.fixture
 def acme() -> Tenant:
     return actions.save_tenant(TenantWanted("acme"), **WHO)
 

@@ -3,19 +3,11 @@
 import io
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from rest_framework.test import APIClient
 
 pytestmark = pytest.mark.django_db
 TEN = {"amount": "10", "currency": "USD", "reason": "invoice 7", "reference": "inv-7"}
-
-
-@pytest.fixture
-def api() -> APIClient:
-    client = APIClient()
-    client.force_authenticate(get_user_model().objects.create_user("ann", is_staff=True))
-    return client
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from control.models import AuditEntry
-from tests.api.test_api import api, problems  # noqa: F401  `api` is a fixture
+from tests.api.test_api import problems
 from tests.console.test_drift import an_hour
 from tests.fleet.rows import a_deployment, a_replica
 

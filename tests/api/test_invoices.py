@@ -5,10 +5,8 @@ import io
 from datetime import UTC, datetime
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.utils import timezone
-from rest_framework.test import APIClient
 
 from control.metering.invoices import actions
 from control.models import AuditEntry, UsageEvent
@@ -20,13 +18,6 @@ pytestmark = [
     pytest.mark.django_db,
     pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume"),
 ]
-
-
-@pytest.fixture
-def api() -> APIClient:
-    client = APIClient()
-    client.force_authenticate(get_user_model().objects.create_user("ann", is_staff=True))
-    return client
 
 
 @pytest.fixture

@@ -1,21 +1,12 @@
 """Nodes over REST."""
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.utils import timezone
-from rest_framework.test import APIClient
 
 from control.models import AuditEntry
 from tests.fleet.rows import a_device, a_node
 
 NODE = "/api/nodes/n1/"
-
-
-@pytest.fixture
-def api(db):
-    client = APIClient()
-    client.force_authenticate(get_user_model().objects.create_user("ann", is_staff=True))
-    return client
 
 
 @pytest.fixture

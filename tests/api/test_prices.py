@@ -1,7 +1,6 @@
 """Price books over REST: saved, shown, previewed, withdrawn; what is wrong is named."""
 
 import pytest
-from django.contrib.auth import get_user_model
 from rest_framework.test import APIClient
 
 from control.models import AuditEntry, CatalogModel, PriceBook, Tenant
@@ -14,12 +13,10 @@ GIVEN = {"model": "m.5", "currency": "USD", "per_million": PLAIN, "rows": [BATCH
 
 
 @pytest.fixture
-def api() -> APIClient:
+def api(api) -> APIClient:
     CatalogModel.objects.create(name="m.5")
     Tenant.objects.create(name="acme")
-    client = APIClient()
-    client.force_authenticate(get_user_model().objects.create_user("ann", is_staff=True))
-    return client
+    return api
 
 
 def test_a_version_is_saved_with_all_its_rows(api):

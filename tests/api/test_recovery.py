@@ -1,21 +1,11 @@
 """What failures taught, over REST."""
 
-import pytest
-from django.contrib.auth import get_user_model
 from django.utils import timezone
-from rest_framework.test import APIClient
 
 from control.models import Override
 from tests.fleet.rows import a_deployment, a_device, a_node
 
 DEPLOYMENT, NODE = "/api/deployments/d/", "/api/nodes/n1/"
-
-
-@pytest.fixture
-def api(db):
-    client = APIClient()
-    client.force_authenticate(get_user_model().objects.create_user("ann", is_staff=True))
-    return client
 
 
 def test_overrides_are_listed_and_dropped_and_a_launch_is_tried_again(api):

@@ -2,19 +2,7 @@
 
 import pytest
 
-from control.apply.parse import parse
-from control.apply.wanted import BadFile
-
-
-def refusal(text: str) -> list[str]:
-    with pytest.raises(BadFile) as bad:
-        parse(text)
-    return [str(misfit) for misfit in bad.value.misfits]
-
-
-def service(lines: str) -> str:
-    return f"apiVersion: weir/v1\n{lines}\n"
-
+from tests.apply.documents import refusal, service
 
 DEEP = "[" * 13 + "]" * 13
 BOMB = "a0: &a0 [1]\n" + "".join(

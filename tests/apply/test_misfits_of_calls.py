@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.apply.test_misfits import ROUTE, refusal, service
+from tests.apply.documents import refusal, service
+from tests.apply.test_misfits import ROUTE
 
 
 @pytest.mark.parametrize(

@@ -13,22 +13,13 @@ from control.metering.exports.wanted import ScheduleWanted
 from control.metering.invoices.wanted import TermsWanted
 from control.routes.wanted import ModerationWanted, RouteWanted, RuleWanted, TargetWanted
 from control.tenancy.rules import KeyWanted, Limits
+from tests.apply.documents import refusal, service
 
 PARTS = (
     *(KeyWanted, RouteWanted, TargetWanted, RuleWanted, Bucket, ModerationWanted),
     *(TermsWanted, ScheduleWanted),
 )
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def refusal(text: str) -> list[str]:
-    with pytest.raises(BadFile) as bad:
-        parse(text)
-    return [str(misfit) for misfit in bad.value.misfits]
-
-
-def service(lines: str) -> str:
-    return f"apiVersion: weir/v1\n{lines}\n"
 
 
 def test_the_quickstart_is_read_whole():

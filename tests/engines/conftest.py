@@ -1,4 +1,4 @@
-"""A fake driver library for tests that read devices through the real binding."""
+"""A fake driver library, for what reads devices through the real binding, and a stub engine."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines.fake_nvml import Readings, build
+from tests.engines.stub import KEY, StubEngine, running_stub
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +30,16 @@ def readings(library, state) -> Iterator[Callable[..., Readings]]:
     yield start
     for one in started:
         one.close()
+
+
+@pytest.fixture(scope="module")
+def _stub() -> Iterator[StubEngine]:
+    with running_stub("--api-key", KEY, "--max-model-len", "64", "--max-num-seqs", "2") as started:
+        yield started
+
+
+@pytest.fixture
+def engine(_stub) -> StubEngine:
+    """One for a file of tests, with no orders but those of the test."""
+    _stub.order(clear=True)
+    return _stub

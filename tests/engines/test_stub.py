@@ -1,6 +1,5 @@
 """The stub answers as vLLM 0.32 does."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import httpx
@@ -12,22 +11,9 @@ from tests.engines.stub import (
     AUTHORISED,
     HELLO,
     KEY,
-    StubEngine,
     events,
     eventually,
-    running_stub,
 )
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[StubEngine]:
-    with running_stub("--api-key", KEY, "--max-model-len", "64", "--max-num-seqs", "2") as started:
-        yield started
-
-
-@pytest.fixture(autouse=True)
-def _fresh(engine):
-    engine.order(clear=True)
 
 
 @pytest.fixture

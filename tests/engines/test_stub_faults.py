@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -15,24 +14,11 @@ from tests.engines.stub import (
     AUTHORISED,
     HANG_GUARD_SECONDS,
     HELLO,
-    KEY,
     ROOT,
-    StubEngine,
     events,
     eventually,
     running_stub,
 )
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[StubEngine]:
-    with running_stub("--api-key", KEY, "--max-model-len", "64", "--max-num-seqs", "2") as started:
-        yield started
-
-
-@pytest.fixture(autouse=True)
-def _fresh(engine):
-    engine.order(clear=True)
 
 
 def test_a_script_serves_so_many_calls_then_the_next_one_does(engine):

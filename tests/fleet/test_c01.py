@@ -13,7 +13,6 @@ from control.reconcile import loop
 from control.states import ReplicaState
 from engines import supervisor
 from tests.at_once import at_once
-from tests.fleet.world import World
 
 TASKS = (node_tasks.prepare_replica, node_tasks.start_replica, node_tasks.stop_replica)
 # Steps of a launch, and what the platform does to bring it there.
@@ -21,12 +20,9 @@ STEPS = ("placed", "starting", "warming", "ready")
 
 
 @pytest.fixture
-def world(transactional_db, settings, tmp_path):
-    settings.WEIR_HOME = tmp_path
-    settings.WEIR_NODE_ENVIRONMENT = {**settings.WEIR_NODE_ENVIRONMENT, "WEIR_HOME": str(tmp_path)}
-    made = World()
-    yield made
-    made.end()
+def world(transactional_db, world):
+    """Its workers are threads, each with a connection of its own."""
+    return world
 
 
 def deliver_twice(replica_id):

@@ -17,16 +17,6 @@ from control.states import Purpose, ReplicaState, ReservationState
 from engines import supervisor
 from engines.spec import GpuReading
 from tests.engines.test_supervisor import eventually
-from tests.fleet.world import World
-
-
-@pytest.fixture
-def world(db, settings, tmp_path):
-    settings.WEIR_HOME = tmp_path
-    settings.WEIR_NODE_ENVIRONMENT = {**settings.WEIR_NODE_ENVIRONMENT, "WEIR_HOME": str(tmp_path)}
-    made = World()
-    yield made
-    made.end()
 
 
 def seen(replica):

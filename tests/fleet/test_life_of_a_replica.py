@@ -7,7 +7,6 @@ from datetime import timedelta
 from threading import Thread
 
 import httpx
-import pytest
 from django.utils import timezone
 
 from control.fleet import node_tasks, returning
@@ -16,16 +15,6 @@ from control.models import Deployment, Replica, SnapshotPart, StateChange
 from control.states import DeploymentState, NodeState, Part, ReplicaState
 from engines import supervisor
 from engines.kinds import KINDS
-from tests.fleet.world import World
-
-
-@pytest.fixture
-def world(db, settings, tmp_path):
-    settings.WEIR_HOME = tmp_path
-    settings.WEIR_NODE_ENVIRONMENT = {**settings.WEIR_NODE_ENVIRONMENT, "WEIR_HOME": str(tmp_path)}
-    made = World()
-    yield made
-    made.end()
 
 
 def call_that_is_cut(world, replica):

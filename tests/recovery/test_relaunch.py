@@ -1,19 +1,8 @@
 """A real process fails for want of memory: what is launched next differs."""
 
-import pytest
 from django.utils import timezone
 
 from control.models import Deployment, Override, Replica
-from tests.fleet.world import World
-
-
-@pytest.fixture
-def world(db, settings, tmp_path):
-    settings.WEIR_HOME = tmp_path
-    settings.WEIR_NODE_ENVIRONMENT = {**settings.WEIR_NODE_ENVIRONMENT, "WEIR_HOME": str(tmp_path)}
-    made = World()
-    yield made
-    made.end()
 
 
 def test_an_engine_without_memory_is_launched_again_with_fewer_calls_at_once(world):
