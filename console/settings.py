@@ -116,7 +116,7 @@ WEIR_GATEWAY_PORT = _port("WEIR_GATEWAY_PORT", WEIR_CONNECTIONS.get("gateway_por
 # As this host reaches them, whatever they are bound to.
 WEIR_CONSOLE_URL = _own_url(WEIR_BIND, WEIR_CONSOLE_PORT)
 WEIR_GATEWAY_URL = _own_url(WEIR_BIND, WEIR_GATEWAY_PORT)
-# Whom the gateway asks for what tenants ask beside inference (/v1/usage): any host of web.
+# Where the gateway asks for what tenants ask beside inference (/v1/usage): any host of web.
 WEIR_WEB_URL = os.environ.get("WEIR_WEB_URL") or WEIR_CONSOLE_URL
 WEIR_LISTEN = {name: os.environ.get(name, "") for name in ("LISTEN_PID", "LISTEN_FDS")}
 WEIR_GATEWAY_PROCESSES = _number("WEIR_GATEWAY_PROCESSES", 1, least=1, most=256)

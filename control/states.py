@@ -217,7 +217,7 @@ class Delivery(StrEnum):
 
     NONE = "none"  # no URL was set
     WAITING = "waiting"
-    SENDING = "sending"  # written down before it is sent: who dies then has sent it at most once
+    SENDING = "sending"  # written down before: a sender that dies has sent it at most once
     DELIVERED = "delivered"
     FAILED = "failed"
     UNKNOWN = "unknown"  # its sender died meanwhile

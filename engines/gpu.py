@@ -33,7 +33,7 @@ class Reader:
     def read(self, *, xids: bool = True) -> list[GpuReading]:
         """One reading a device, within `wait_seconds` even if the driver hangs.
 
-        The driver tells each critical error once: who does not keep it leaves it to the next.
+        The driver tells each critical error once: without `xids` they are left to the next reading.
         """
         if self._hanging and self._hanging.is_alive():
             return self._stale("NVML has not answered since an earlier reading")

@@ -25,7 +25,7 @@ class Kind:
     read_startup: Callable[[str], Startup]
     context_that_fits: Callable[[str], int | None]  # of a KV cache that was too small
     arguments: Mapping[str, Argument]
-    elsewhere: Mapping[str, str]  # arguments that others decide, and who
+    elsewhere: Mapping[str, str]  # arguments that others decide, and what does
     sleeps: bool = False  # on cards, it can give their memory back and stay
 
 

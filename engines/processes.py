@@ -82,7 +82,7 @@ def myself() -> Process:
 
 
 def session(pid: int, start_ticks: int, boot_id: str) -> list[Process]:
-    """Who is in the session or group that this process leads, or led."""
+    """Those in the session or group that this process leads, or led."""
     if boot_id != this_boot():
         return []
     leader = read(pid)

@@ -1,4 +1,4 @@
-"""The record of a launch on disk: who its engine is, whether it runs or not."""
+"""The record of a launch on disk: which process its engine is, whether it runs or not."""
 
 import json
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Becomes the engine: notes who it is on disk, then executes the command in its own place.
+"""Becomes the engine: notes its process on disk, then executes the command in its own place.
 
 Run by supervisor.launch as `python -I -S shim.py FOLDER RECORD ARGV...`. The pid and the start
 time stay the same over exec, so there is no moment in which an engine runs unrecorded.

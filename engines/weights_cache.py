@@ -1,4 +1,4 @@
-"""A node's cache of weights: who uses what, and what gives way when it is full."""
+"""A node's cache of weights: which launches use what, and what gives way when it is full."""
 
 import fcntl
 import json

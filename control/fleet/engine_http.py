@@ -74,7 +74,7 @@ def health(at: Address) -> Answer:
 
 
 def probe(at: Address) -> Answer:
-    """Well, and the one we mean: whoever has the port now must serve our model (T08)."""
+    """Well, and the one we mean: what has the port now must serve our model (T08)."""
     try:
         answer = _client(at.url).get(f"{at.url}/health", headers=at.headers)
         if answer.status_code not in (200, 404):  # 404: it has no such page; models alone count

@@ -1,4 +1,4 @@
-"""Which port a launch of this node takes, and another one if somebody was faster."""
+"""Which port a launch of this node takes, and another one if something was faster."""
 
 import logging
 import socket
@@ -22,7 +22,7 @@ class NoPort(Exception):
 
 
 def take_another(replica: Replica, *, by: str, at: datetime) -> bool:
-    """Somebody was faster than the engine (E04): the same launch begins again elsewhere."""
+    """Something was faster than the engine (E04): the same launch begins again elsewhere."""
     state, taken = ReplicaState.STARTING, replica.port
     tries = StateChange.objects.filter(replica=replica, old=state, new=state).count()
     rows = Replica.objects.filter(pk=replica.pk, state=state, port=taken)
@@ -44,7 +44,7 @@ def take_another(replica: Replica, *, by: str, at: datetime) -> bool:
 
 
 def free(replica: Replica) -> Iterator[int]:
-    """Not booked by a live launch of this node, and nobody listens or has it as his own."""
+    """Not booked by a live launch of this node, and nothing listens there or has it as its own."""
     live = Replica.objects.filter(node_id=replica.node_id).exclude(state__in=REPLICA_FINAL)
     booked = set(live.exclude(port=None).values_list("port", flat=True))
     ports = settings.WEIR_ENGINE_PORTS

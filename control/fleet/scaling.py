@@ -22,7 +22,7 @@ _TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
 class Policy(StrEnum):
     """What says that a deployment has too much or too little to do."""
 
-    LOAD = "load"  # its engines' slots, cache and tokens, and who waits
+    LOAD = "load"  # its engines' slots, cache and tokens, and calls that wait
     GPU = "gpu_utilisation"  # near 100 % with one call that decodes: only where all else is equal
 
 

@@ -133,7 +133,7 @@ def _note_said(replica: Replica, device: Device, said: Startup, at: datetime) ->
 
 
 def _peak(replica: Replica, device: Device, at: datetime) -> VersionPeak:
-    """Engines of one version measure at once: who is second takes the row of the first."""
+    """Engines of one version measure at once: the second takes the row of the first."""
     row = {"version_id": replica.version_id, "device_name": device.name}
     known = VersionPeak.objects.filter(**row)
     if (found := known.first()) is None:

@@ -14,9 +14,9 @@ CHANGES_READ = 10  # from waking to ready it is three
 
 
 def wake(replica: Replica, at: datetime) -> None:
-    """One look; may be repeated by whoever comes after a kill."""
+    """One look; may be repeated by the process after a kill."""
     if turns.is_awaited(replica, at=at):
-        return  # who profiles a card must not see memory go there
+        return  # an engine that measures a card must not see memory go there
     if why := _woken(replica):
         node_tasks.fail(replica, CAUSE, f"did not wake up: {why}", at=at)
         return

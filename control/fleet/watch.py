@@ -131,7 +131,7 @@ class Watch:
         self._peaks.keep_only(replica_ids)
 
     def _share(self, turns: list[Future]) -> None:
-        """What all looks of a beat saw goes out together; who takes longer is told of next time."""
+        """What all looks of a beat saw goes out together; of one that takes longer next time."""
         wait(turns, timeout=SHARE_SECONDS_MAX)
         self._publisher.flush()
 

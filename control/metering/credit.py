@@ -10,7 +10,7 @@ from control.metering.periods import period_of
 from control.metering.rules import PICO
 from control.states import BudgetUnit
 
-CHANNEL_SHORT = "weir_credit_short"  # heard by gateways: who has some left gives it back
+CHANNEL_SHORT = "weir_credit_short"  # heard by gateways: one that has some left gives it back
 
 _FIND = (
     "SELECT id, begins_at, ends_at FROM control_account"

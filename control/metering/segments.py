@@ -25,7 +25,7 @@ def segments(folder: Path) -> list[Path]:
 
 
 def owners(directory: Path) -> list[str]:
-    """Who has written into this spool and is not shipped and forgotten yet."""
+    """The writers of this spool whose files are not all shipped and forgotten yet."""
     with contextlib.suppress(FileNotFoundError):
         return sorted(
             path.name for path in Path(directory).iterdir() if path.is_dir() and path.name[0] != "."

@@ -72,7 +72,7 @@ class _Hour:
 def look(
     node: Node, joules: Mapping[str, float | None], busy_ratio: Callable[[int], float]
 ) -> list[DeviceSeen]:
-    """Those devices of a node that its driver names now, and who holds them.
+    """Those devices of a node that its driver names now, and which launches hold them.
 
     A card in slices is not one of them: its slices are. One that was taken out is paid no more.
     """

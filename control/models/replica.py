@@ -121,7 +121,7 @@ class Replica(models.Model):
 def _of_its_drain(to: ReplicaState) -> dict:
     """What an earlier drain left behind, which a node that was lost may have cut off."""
     if to is ReplicaState.DRAINING:
-        return {"drain_by": None, "sleep_level": 0}  # who drains it for another reason ends it
+        return {"drain_by": None, "sleep_level": 0}  # a drain for another reason ends these
     serves_on = to is not ReplicaState.LOST and to not in REPLICA_FINAL
     return {"drain_by": None, "unrouted_version": None} if serves_on else {}
 

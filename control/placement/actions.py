@@ -118,7 +118,7 @@ def rebook(replica: Replica, need: Need, *, at: datetime) -> Placed | Unplaced:
 
 
 def part_neighbours(*, by: str, at: datetime) -> list[int]:
-    """Mark who moves away from a card where somebody misses his objective; one of a deployment.
+    """Mark which move away from a card where one misses its objective; one of a deployment.
 
     Reconcile places a successor elsewhere first, and then drains what is marked. While none has
     been found a mark is taken back once all on the card fare well again.

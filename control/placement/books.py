@@ -1,4 +1,4 @@
-"""Nodes, devices and who holds their memory, read in a handful of queries."""
+"""Nodes, devices and what holds their memory, read in a handful of queries."""
 
 from collections import defaultdict
 from contextlib import suppress

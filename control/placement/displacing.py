@@ -1,4 +1,4 @@
-"""Who gives way to a launch that finds no place: sleepers to any, batch replicas to interactive
+"""What gives way to a launch that finds no place: sleepers to any, batch replicas to interactive
 ones; few. Pure."""
 
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ from control.placement.rules import fitting, place
 from control.placement.world import DeviceFacts, Holder, Need, NodeFacts, Placed, Room, Unplaced
 from control.states import Priority
 
-NODES_MAX = 256  # that are looked at for who could give way
+NODES_MAX = 256  # that are looked at for what could give way
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Displaces:
-    """Those who give way, the youngest first: they are drained, and then it is placed."""
+    """Those that give way, the youngest first: they are drained, and then it is placed."""
 
     node: str
     device_ids: tuple[int, ...]
@@ -35,8 +35,8 @@ class Displaces:
 
     def __str__(self) -> str:
         names = ", ".join(holder.name for holder in self.replicas)
-        who = "of priority batch" if not all(it.asleep for it in self.replicas) else "asleep,"
-        return f"on {self.node}, where {names} {who} would give way"
+        kind = "of priority batch" if not all(it.asleep for it in self.replicas) else "asleep,"
+        return f"on {self.node}, where {names} {kind} would give way"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ Way = Waits | Displaces | NobodyGivesWay
 
 
 def seek(need: Need, fleet: Fleet) -> Placed | Unplaced | Waits | Displaces:
-    """A place, or who gives way for it: what they leave is kept from those less urgent."""
+    """A place, or what gives way for it: what they leave is kept from those less urgent."""
     found = place(need, fleet)
     if isinstance(found, Placed):
         return found
@@ -108,7 +108,7 @@ def _displaced(need: Need, node: NodeFacts, may_go: Callable[[Holder], bool]) ->
 def _in_order(
     devices: Iterable[DeviceFacts], node: NodeFacts, may_go: Callable[[Holder], bool]
 ) -> list[Holder]:
-    """Who sleeps serves nobody; then the youngest has done the least. Those on other devices of
+    """A sleeper serves nobody; then the youngest has done the least. Those on other devices of
     the host come last: they hold its RAM alone."""
     found: dict[int, Holder] = {}
     for part in (devices, node.devices):

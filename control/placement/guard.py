@@ -9,7 +9,7 @@ TTFT_MS_DEFAULT = 2000
 TPOT_MS_DEFAULT = 100
 POINTS_MIN = 6  # of ten seconds: a minute of calls, so that one slow prompt moves nobody
 MISSED_RATIO = 0.8  # of the points with calls
-RECOVERED_RATIO = 0.2  # of them may still miss it when whoever was to move may stay
+RECOVERED_RATIO = 0.2  # of them may still miss it when the one that was to move may stay
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Neighbour:
 
     replica_id: int
     name: str
-    ready_at_seconds: float  # epoch; who came first stays
+    ready_at_seconds: float  # epoch; the one that came first stays
     objective: Objective | None = None
     lately: tuple[Latency, ...] = ()
     leaving: str = ""  # why it is marked to move away already
@@ -39,11 +39,11 @@ class MoveAway:
 
 
 def judge(device: str, neighbours: Sequence[Neighbour]) -> MoveAway | None:
-    """The youngest leaves a card on which somebody misses his objective for a minute."""
+    """The youngest leaves a card on which one misses its objective for a minute."""
     if len(neighbours) < 2 or any(it.leaving for it in neighbours):
         return None
     if sum(map(_is_busy, neighbours)) < 2:
-        return None  # who is slow alone is slow by himself
+        return None  # one that works alone is slow by itself
     for neighbour in sorted(neighbours, key=lambda it: it.ready_at_seconds):
         if missed := _missed(neighbour):
             youngest = max(neighbours, key=lambda it: (it.ready_at_seconds, it.replica_id))
@@ -54,7 +54,7 @@ def judge(device: str, neighbours: Sequence[Neighbour]) -> MoveAway | None:
 
 
 def recovered(neighbours: Sequence[Neighbour]) -> list[Neighbour]:
-    """Who was to move away, and may stay: all are busy, and all have what they want again.
+    """Those that were to move away, and may stay: all are busy, and all have what they want again.
 
     It takes two minutes of calls that fare well: a card that is idle proves nothing.
     """

@@ -1,4 +1,4 @@
-"""Who shares a card, and how calls fared there lately: read for the guard."""
+"""Which launches share a card, and how calls fared there lately: read for the guard."""
 
 from collections import defaultdict
 from datetime import datetime, timedelta

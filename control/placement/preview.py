@@ -1,4 +1,4 @@
-"""Where one more launch would go now, and who would give way: told before anything is changed."""
+"""Where one more launch would go now, and what would give way: told before anything is changed."""
 
 from dataclasses import dataclass
 from datetime import datetime

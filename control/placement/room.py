@@ -27,8 +27,8 @@ def booked_bytes(device: DeviceFacts) -> int:
 
 
 def coming_bytes(holders: Iterable[Holder]) -> int:
-    """Booked, and not taken yet: the host shows it as free, and who takes more than he booked must
-    not make up for it."""
+    """Booked, and not taken yet: the host shows it as free, and one that takes more than it booked
+    must not make up for it."""
     return sum(
         max(0, sum(upper - lower for lower, upper in holder.ranges) - (holder.taken_bytes or 0))
         for holder in holders

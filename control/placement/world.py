@@ -31,7 +31,7 @@ class Holder:
     project_id: int | None = None
     ranges: tuple[Range, ...] = ()
     ends: bool = False  # it drains or is over: what it holds is soon free
-    asleep: bool = False  # it holds little, and gives way to whoever needs that
+    asleep: bool = False  # it holds little, and gives way to what needs that
     starts: bool = False  # it may not have taken yet what it holds
     taken_bytes: int | None = None  # of a host's RAM, lately read; None: not read yet
     host_bytes: int = 0  # of it, that is booked beside cards

@@ -159,7 +159,7 @@ def _drain(replica: Replica, action: Drain, *, by: str, at: datetime) -> bool:
 
 
 def _wake(replica: Replica, action: Wake, *, by: str, at: datetime) -> bool:
-    """Its node wakes it with the next look. Who has no place any more makes room for a launch."""
+    """Its node wakes it with the next look. One without a place makes room for a launch."""
     try:
         with transaction.atomic():
             moved = {"reason": action.reason, "by": by, "at": at, "sleep_level": 0}

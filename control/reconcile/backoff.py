@@ -25,7 +25,7 @@ def failures(deployment: DeploymentFacts, at: datetime, policy: Policy) -> list[
         for replica in deployment.replicas
         if replica.is_current and replica.ready_at and at - replica.ready_at >= stable
     ]
-    # Who was launched later is stable; an older one beside it proves nothing.
+    # One launched later is stable; an older one beside it proves nothing.
     settled_at = max(filter(None, (*proved, deployment.retry_at)), default=None)
     row = []
     for launch in deployment.ended:

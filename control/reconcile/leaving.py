@@ -57,6 +57,6 @@ def _stays(replica: ReplicaFacts) -> bool:
 
 
 def _urgency(replica: ReplicaFacts) -> tuple:
-    """Who goes first: by deadline, then what serves nobody, then the oldest launch."""
+    """Which goes first: by deadline, then what serves nobody, then the oldest launch."""
     by = replica.leaves_by.timestamp() if replica.leaves_by else 0.0
     return by, replica.state is ReplicaState.READY, replica.generation

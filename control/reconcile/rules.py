@@ -209,7 +209,7 @@ def _placed(
 
 
 def _urgency(deployment: DeploymentFacts) -> tuple[int, int]:
-    """Who is more urgent chooses first, and what he waits for is kept from the others."""
+    """The more urgent chooses first, and what it waits for is kept from the others."""
     priority = deployment.need.priority if deployment.need else Priority.STANDARD
     return list(Priority).index(Priority(priority)), deployment.id
 

@@ -31,7 +31,7 @@ def superfluous(
 
 
 def awaited(deployment: DeploymentFacts) -> Wake | str:
-    """Before anything is launched anew: who wakes, or what falls asleep and is woken then."""
+    """Before anything is launched anew: what wakes, or what falls asleep and is woken then."""
     here = [one for one in deployment.replicas if one.node_state is NodeState.READY]
     for replica in here:
         if replica.state is ReplicaState.ASLEEP and replica.is_current:

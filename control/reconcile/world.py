@@ -95,7 +95,7 @@ class World:
 
     @cached_property
     def makes_room(self) -> bool:
-        """Something is being drained: who finds no place may find one when that has ended."""
+        """Something is being drained: what finds no place may find one when that has ended."""
         return any(
             replica.state is ReplicaState.DRAINING
             for deployment in self.deployments

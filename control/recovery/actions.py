@@ -116,7 +116,7 @@ def _guard(replica: Replica) -> None:
 
 
 def _end_what_has_passed(at: datetime) -> None:
-    """Who held a device may be gone by then; its readings say whether he is."""
+    """What held a device may be gone by then; its readings say whether it is."""
     old = at - timedelta(seconds=rules.AVOID_SECONDS)
     rows = Override.objects.filter(dropped_at=None, cause=rules.OCCUPIED, created_at__lt=old)
     rows.update(dropped_at=at)

@@ -51,9 +51,9 @@ class Envelope(NamedTuple):
 def send(boxes: Iterable[Box], at: datetime) -> int:
     """All that are due, `AT_ONCE` of a kind at most; how many were tried.
 
-    Who is killed while it sends leaves `sending` behind: it may have arrived, so it is not sent
-    again and shown as unknown. A try that was refused, or had no answer in time, is made again
-    under the same id.
+    A process that is killed while it sends leaves `sending` behind: it may have arrived, so it is
+    not sent again and shown as unknown. A try that was refused, or had no answer in time, is made
+    again under the same id.
     """
     envelopes: list[Envelope] = []
     for box in boxes:

@@ -56,7 +56,7 @@ def _asked(replica: Replica, load: EngineLoad | None, at: datetime) -> Asleep | 
         if why := _why_not(replica, load, held):
             return Kept(why)
         if turns.is_awaited(replica, at=at):
-            return Waits()  # who profiles a card must not see memory come back there
+            return Waits()  # an engine that measures must not see memory come back there
         _remember(replica, {uuid: size or 0 for uuid, size in held.items()})
     if "answered_at" not in replica.awake:
         # Twice does no harm: whoever asked before may have been killed.

@@ -20,13 +20,13 @@ AT_ONCE = 4  # engines; each makes a few calls at once
 SECONDS_MAX = 300.0  # for the typical shapes; the last call tells whether it serves
 CALL_SECONDS = 120.0
 CONTEXT_TOKENS = 2048  # where the engine does not say its context
-OWN_CALLS_MAX = 10_000  # that wait for somebody who writes them down
+OWN_CALLS_MAX = 10_000  # that wait to be written down
 
 log = logging.getLogger(__name__)
 
 
 class WarmUps:
-    """One at a time for an engine. It touches no table: who looks at the engine moves it."""
+    """One at a time for an engine. It touches no table: the look at the engine moves it."""
 
     def __init__(self, on_done: Callable[[int], None]) -> None:
         self._on_done = on_done

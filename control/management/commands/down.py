@@ -59,7 +59,7 @@ class Command(BaseCommand):
 
 
 def _runs(process: psutil.Process) -> bool:
-    """A zombie has ended: who started it in the background may never ask."""
+    """A zombie has ended: what started it in the background may never ask."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -16,7 +16,7 @@ class NoAccount(Exception):
 
 @dataclass(frozen=True)
 class Account:
-    """Whom servers run as; `uid` None is whoever started us."""
+    """The account that servers run as; `uid` None: the one that Weir was started by."""
 
     name: str = ""
     uid: int | None = None

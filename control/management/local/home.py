@@ -1,4 +1,4 @@
-"""The folder of one instance: who owns it now, what runs in it, and what it keeps secret."""
+"""The folder of one instance: which process owns it, what runs in it, and what it keeps secret."""
 
 import fcntl
 import json

@@ -25,7 +25,7 @@ KEEP_ENGINES = signal.SIGUSR1
 
 
 class PortTaken(Exception):
-    """Says which port, by whom if that can be read, and which variable chooses another."""
+    """Says which port, by what if that can be read, and which variable chooses another."""
 
 
 class Instance:

@@ -1,4 +1,4 @@
-"""Ports on this machine: which are free, and who sits on one."""
+"""Ports on this machine: which are free, and what listens on one."""
 
 import random
 import socket
@@ -45,7 +45,7 @@ def free_port(besides: Container[int] = ()) -> int:
 
 
 def holder(port: int) -> str:
-    """Who listens there, as far as this account may see: "nginx (pid 812)", else ""."""
+    """What listens there, as far as this account may see: "nginx (pid 812)", else ""."""
     try:
         sockets = psutil.net_connections(kind="tcp")
         pids = {s.pid for s in sockets if s.laddr and s.laddr.port == port and s.status == "LISTEN"}

@@ -14,7 +14,7 @@ from control.models.audit import record
 from control.states import LedgerAccount
 
 DAY = timedelta(days=1)
-# Who stores has written events before it comes here: its sums are in, or wait and are added after.
+# Storing writes events before it comes here: its sums are in, or wait and are added after.
 _LOCK = "LOCK TABLE control_usagehour IN SHARE ROW EXCLUSIVE MODE"
 _SPAN = (
     "SELECT least((SELECT min(started_at) FROM control_usageevent),"
@@ -78,7 +78,7 @@ def rebuild_hours(since: datetime, until: datetime) -> int:
 def repost(at: datetime) -> int:
     """Move what events say and the ledger does not; what is posted stays, as it always does."""
     with transaction.atomic(), connection.cursor() as cursor:
-        # Whoever stores posts in the transaction of the events: none is half seen.
+        # Storing posts in the transaction of the events: none is half seen.
         cursor.execute("LOCK TABLE control_transfer IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute(OWED, [])
         return ledger.post([_missing(cursor, row, at) for row in cursor.fetchall()])

@@ -120,7 +120,7 @@ def assemble(world: World) -> dict[Slot, Cost]:
 
 
 def _held(world: World) -> dict[tuple[str, str, Line, int], _Time]:
-    """Device time by what it was and who held it, at its rate; what was not seen is a line too."""
+    """Device time by line and launch, at its rate; what was not seen is a line too."""
     held: dict[tuple[str, str, Line, int], _Time] = defaultdict(_Time)
     for device in world.devices:
         rate = rate_in_force(world.rates, device.name, world.ends_at, device.pool)
