@@ -6,16 +6,13 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from console.access import who
-from control.checks import Refused
+from console.refusals import told
 from control.metering.alerts import secrets
 
 
 @require_POST
 def rotate(request: HttpRequest, name: str) -> HttpResponse:
-    try:
+    with told(request):
         secrets.rotate(name, **who(request))
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-    else:
         messages.success(request, "Alerts are signed by another secret now: give it to the host.")
     return redirect("tenant", name)

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console.access import who
 from console.parts import Rows, budgets
-from control.checks import Refused
+from console.refusals import told
 from control.metering.alerts import actions, facts
 
 ROWS = 25
@@ -26,10 +26,7 @@ def show(request: HttpRequest) -> HttpResponse:
 def seen(request: HttpRequest) -> HttpResponse:
     """One alert, or all."""
     given = request.POST.get("alert", "")
-    try:
+    with told(request):
         count = actions.mark_seen(int(given) if given.isdecimal() else None, **who(request))
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-    else:
         messages.success(request, f"{count} marked as seen.")
     return redirect("budgets")

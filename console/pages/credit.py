@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from console.access import who
-from control.checks import Refused
+from console.refusals import told
 from control.metering.prepaid import actions
 from control.metering.prepaid.rules import REFERENCE_CHARACTERS_MAX, CreditWanted
 from control.states import CreditKind
@@ -46,11 +46,8 @@ def add(request: HttpRequest, name: str) -> HttpResponse:
         return redirect("tenant", name)
     given = dict(form.cleaned_data)
     reason = given.pop("reason")
-    try:
+    with told(request):
         wanted = CreditWanted(name, currency=tenant.prepaid, **given)
         actions.add_credit(wanted, **who(request) | {"reason": reason})
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-    else:
         messages.success(request, f"{given['amount']} {tenant.prepaid} is entered.")
     return redirect("tenant", name)

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST, require_safe
 from console import parts
 from console.access import who
 from console.pages.one_deployment import shown
-from control.checks import Refused
+from console.refusals import told
 from control.fleet import actions
 from control.fleet.rules import REPLICAS_MAX
 
@@ -53,8 +53,6 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _carry_out(request: HttpRequest, name: str, action, **wanted) -> HttpResponse:
-    try:
+    with told(request):
         action(name=name, **wanted, **who(request))
-    except Refused as refusal:
-        messages.error(request, str(refusal))
     return redirect("deployment", name)

@@ -7,8 +7,8 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from console.access import who
+from console.refusals import told
 from control.catalog.rules import ENGINE_VERSIONS
-from control.checks import Refused
 from control.fleet.disk import actions
 from control.fleet.disk.rules import DEVICE_KINDS, Asked, NotAsked
 
@@ -28,12 +28,12 @@ def install(request: HttpRequest, name: str) -> HttpResponse:
     """On this node, or on every one that can run it: each installs by itself."""
     form = RuntimeForm(request.POST)
     if not form.is_valid():
-        told = (f"{field}: {' '.join(errors)}" for field, errors in form.errors.items())
-        messages.error(request, "; ".join(told))
+        problems = (f"{field}: {' '.join(errors)}" for field, errors in form.errors.items())
+        messages.error(request, "; ".join(problems))
         return redirect("node", name)
     given = form.cleaned_data
     whom = who(request)
-    try:
+    with told(request):
         decided = actions.install_runtime(
             ENGINE,
             given["version"],
@@ -41,9 +41,6 @@ def install(request: HttpRequest, name: str) -> HttpResponse:
             node=None if given["everywhere"] else name,
             **whom | {"reason": given["reason"] or whom["reason"]},
         )
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-    else:
         messages.success(request, f"{ENGINE} {given['version']}: {'; '.join(map(_said, decided))}.")
     return redirect("node", name)
 

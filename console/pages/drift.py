@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console import parts
 from console.access import who
-from control.checks import Refused
+from console.refusals import told
 from control.metering.drift import actions
 
 
@@ -19,11 +19,9 @@ def show(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def close(request: HttpRequest, drift_id: int) -> HttpResponse:
-    try:
+    with told(request):
         actions.close_incident(
             drift_id, **who(request) | {"reason": request.POST.get("reason", "")}
         )
         messages.success(request, "The incident is closed: what you wrote is kept with it.")
-    except Refused as refusal:
-        messages.error(request, str(refusal))
     return redirect("drift")

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from console.access import who
+from console.refusals import mark, told
 from control.checks import Refused
 from control.metering.exports import in_thread, schedules
 from control.metering.exports.orders import TYPES, Order, checked, chunks, name_of
@@ -71,10 +72,7 @@ def save(request: HttpRequest) -> HttpResponse:
         try:
             schedules.save_schedule(ScheduleWanted(**form.cleaned_data), **who(request))
         except Refused as refusal:
-            for problem in refusal.problems:
-                form.add_error(
-                    problem.field if problem.field in form.fields else None, problem.what
-                )
+            mark(form, refusal)
         else:
             messages.success(request, f"{form.cleaned_data['name']} is written when it is due.")
             return redirect("exports")
@@ -83,11 +81,8 @@ def save(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def remove(request: HttpRequest, name: str) -> HttpResponse:
-    try:
+    with told(request):
         schedules.remove_schedule(name, **who(request))
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-    else:
         messages.success(request, f"{name} is written no more.")
     return redirect("exports")
 

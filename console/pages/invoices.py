@@ -5,14 +5,15 @@ from uuid import uuid4
 from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from console.access import who
 from console.parts import Rows, periods
-from control.checks import Refused, Unknown
+from console.refusals import mark, or_404, told
+from control.checks import Refused
 from control.metering.invoices import actions, facts
 from control.metering.invoices.terms import save_terms
 from control.metering.invoices.wanted import TermsWanted
@@ -49,30 +50,23 @@ def show(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def one(request: HttpRequest, number: str) -> HttpResponse:
-    try:
+    with or_404():
         found = facts.invoice(number)
-    except Unknown as unknown:
-        raise Http404(str(unknown)) from unknown
     return render(request, "pages/invoice.html", {"invoices": [found], "now": timezone.now()})
 
 
 @require_safe
 def preview(request: HttpRequest, period_id: int) -> HttpResponse:
     """What an open month comes to by now."""
-    try:
+    with or_404():
         found = facts.preview(period_id)
-    except Unknown as unknown:
-        raise Http404(str(unknown)) from unknown
     return render(request, "pages/invoice.html", {"invoices": found, "now": timezone.now()})
 
 
 @require_POST
 def close(request: HttpRequest, tenant: str, month: str) -> HttpResponse:
-    try:
+    with told(request):
         issued = actions.close(facts.period_named(tenant, month), **who(request))
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-    else:
         names = ", ".join(invoice.number for invoice in issued) or "nothing was charged"
         messages.success(request, f"{month} of {tenant} is closed: {names}.")
     return redirect("invoices")
@@ -88,7 +82,7 @@ def credit(request: HttpRequest) -> HttpResponse:
         try:
             actions.grant_credit(given["tenant"], money, given["token"], **asked)
         except Refused as refusal:
-            _tell(form, refusal)
+            mark(form, refusal)
         else:
             messages.success(request, f"{given['tenant']} is let off {' '.join(money)}.")
             return redirect("invoices")
@@ -102,7 +96,7 @@ def terms(request: HttpRequest) -> HttpResponse:
         try:
             save_terms(TermsWanted(**form.cleaned_data), **who(request))
         except Refused as refusal:
-            _tell(form, refusal)
+            mark(form, refusal)
         else:
             messages.success(request, "Saved: invoices that are issued from now on name them.")
             return redirect("invoices")
@@ -122,8 +116,3 @@ def _page(request: HttpRequest, credit_form: CreditForm, terms_form: TermsForm) 
 
 def _new_credit() -> CreditForm:
     return CreditForm(initial={"token": uuid4().hex, "currency": "USD"})
-
-
-def _tell(form: forms.Form, refusal: Refused) -> None:
-    for problem in refusal.problems:
-        form.add_error(problem.field if problem.field in form.fields else None, problem.what)

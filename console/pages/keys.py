@@ -10,6 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from console.access import who
 from console.parts import Rows
+from console.refusals import mark, told
 from control.checks import Refused
 from control.routes import facts as routes
 from control.states import Priority
@@ -55,11 +56,9 @@ def show(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def revoke(request: HttpRequest, key_id: int) -> HttpResponse:
-    try:
+    with told(request):
         actions.revoke_key(key_id, **who(request))
         messages.success(request, "The key is revoked: gateways refuse it within a second.")
-    except Refused as refusal:
-        messages.error(request, str(refusal))
     return redirect("keys")
 
 
@@ -78,7 +77,5 @@ def _create(form: KeyForm, request: HttpRequest):
             **who(request),
         )
     except Refused as refusal:
-        for problem in refusal.problems:
-            field = problem.field.partition("[")[0]
-            form.add_error(field if field in form.fields else None, problem.what)
+        mark(form, refusal, lambda name: name.partition("[")[0])
     return None

@@ -6,14 +6,14 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from console.access import who
-from control.checks import Refused
+from console.refusals import told
 from control.tenancy.members import actions
 
 
 @require_POST
 def change(request: HttpRequest, name: str) -> HttpResponse:
     username = request.POST.get("username", "").strip()
-    try:
+    with told(request):
         match request.POST.get("do"):
             case "add":
                 made = actions.add_member(name, username, **who(request))
@@ -25,8 +25,6 @@ def change(request: HttpRequest, name: str) -> HttpResponse:
                 messages.success(request, f"{username} is removed, and signed out.")
             case _:
                 messages.error(request, "Say what to do: add, invite or remove.")
-    except Refused as refusal:
-        messages.error(request, str(refusal))
     return redirect("tenant", name)
 
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from console import parts
 from console.access import who
-from control.checks import Refused
+from console.refusals import told
 from control.fleet.disk import actions
 
 
@@ -36,11 +36,9 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def prefetch(request: HttpRequest, name: str) -> HttpResponse:
     """Every node is asked for the weights of a version, before a launch needs them."""
-    try:
+    with told(request):
         asked = actions.prefetch(name, request.POST.get("version", ""), **who(request))
         messages.success(
             request, f"Asked of {len(asked)} nodes: " + ", ".join(a.node for a in asked)
         )
-    except Refused as refusal:
-        messages.error(request, str(refusal))
     return redirect("model", name)

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from console.access import who
-from control.checks import Refused, Unknown
+from console.refusals import mark, or_404, told
+from control.checks import Refused
 from control.metering.prices import actions, facts, traffic
 from control.metering.prices.facts import BookFacts
 from control.metering.prices.preview import Preview
@@ -105,10 +106,8 @@ def margins(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def one(request: HttpRequest, model: str) -> HttpResponse:
     at = timezone.now()
-    try:
+    with or_404():
         history = facts.history(model, at)
-    except Unknown as unknown:
-        raise Http404(str(unknown)) from None
     held = next((book for book in history if book.state == "in force" and not book.tenant), None)
     preview = None
     if request.method == "POST":
@@ -136,11 +135,8 @@ def one(request: HttpRequest, model: str) -> HttpResponse:
 def withdraw(request: HttpRequest, model: str) -> HttpResponse:
     """A book ends now: of a tenant everyone's holds again, of everyone there is no price."""
     tenant = request.POST.get("tenant", "")[:63]
-    try:
+    with told(request):
         actions.withdraw_price(model, tenant, **who(request))
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-    else:
         messages.success(request, "The book holds no more from now on.")
     return redirect("price", model)
 
@@ -159,9 +155,7 @@ def _act(
             return True, None
         return False, traffic.preview(wanted, timezone.now())
     except Refused as refusal:
-        for problem in refusal.problems:
-            name = problem.field if problem.field in form.fields else None
-            form.add_error(name, problem.what if name else str(problem))
+        mark(form, refusal)
         return False, None
 
 

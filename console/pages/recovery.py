@@ -1,12 +1,11 @@
 """Buttons for what failures taught: drop an override, try again, release a card."""
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from console.access import who
-from control.checks import Refused
+from console.refusals import told
 from control.recovery import actions
 
 
@@ -32,10 +31,8 @@ def quarantine(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _carry_out(request: HttpRequest, page: str, name: str, action, *wanted) -> HttpResponse:
-    try:
+    with told(request):
         action(name, *wanted, **who(request))
-    except Refused as refusal:
-        messages.error(request, str(refusal))
     if request.htmx:
         return HttpResponse(headers={"HX-Refresh": "true"})
     return redirect(page, name)

@@ -7,7 +7,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from console.access import who
-from control.checks import Refused
+from console.refusals import told
 from control.tenancy.budgets import set_budget
 from control.tenancy.rules import BudgetWanted
 
@@ -48,10 +48,7 @@ def change(request: HttpRequest, name: str) -> HttpResponse:
         problems = [text for errors in form.errors.values() for text in errors]
         messages.error(request, " ".join(problems))
         return redirect("tenant", name)
-    try:
+    with told(request):
         is_new = set_budget(form.scope(name), form.wanted(), **who(request))
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-    else:
         messages.success(request, "The budget is set." if is_new else "It was so already.")
     return redirect("tenant", name)

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 from console.access import who
 from console.pages import credit, scoped_budget
 from console.parts import Rows
+from console.refusals import mark
 from control.checks import Refused
 from control.metering import spending
 from control.metering.alerts import facts as alerts
@@ -104,9 +105,7 @@ def _save(form: TenantForm, request: HttpRequest) -> bool:
     try:
         actions.save_tenant(form.wanted(), **who(request))
     except Refused as refusal:
-        for problem in refusal.problems:
-            field = problem.field.removeprefix("limits.").replace("budget.", "budget_")
-            form.add_error(field if field in form.fields else None, problem.what)
+        mark(form, refusal, lambda name: name.removeprefix("limits.").replace("budget.", "budget_"))
         return False
     messages.success(request, f"Tenant {form.cleaned_data['name']} is saved.")
     return True

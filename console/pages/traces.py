@@ -1,10 +1,10 @@
 """Traces: calls that failed, were slow or refused, and why."""
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
-from control.checks import Unknown
+from console.refusals import or_404
 from control.metering import kept
 from control.metering.kept import KeptWanted
 
@@ -22,10 +22,8 @@ def show(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def one(request: HttpRequest, call_id: str) -> HttpResponse:
-    try:
+    with or_404():
         return render(request, "pages/trace.html", {"call": kept.one(call_id)})
-    except Unknown as error:
-        raise Http404(str(error)) from error
 
 
 def _given(request: HttpRequest, name: str) -> str:
