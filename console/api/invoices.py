@@ -11,8 +11,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from console.api.base import Form, OperatorsOnly, read
-from control.metering.exports import in_thread, schedules
-from control.metering.exports.orders import TYPES, Order, checked, chunks, name_of
+from console.files import file_of
+from control.metering.exports import schedules
+from control.metering.exports.orders import Order
 from control.metering.exports.schedule_rules import EVERY
 from control.metering.exports.wanted import (
     FOCUS_VERSIONS,
@@ -196,17 +197,7 @@ class Export(OperatorsOnly, APIView):
         names = ("month", "tenant", "model", "number", "version")
         told = {name: _text(request, name) for name in names}
         told = {name: value for name, value in told.items() if value}
-        return download(Order(what, _text(request, "format_"), **told))
-
-
-def download(order: Order) -> StreamingHttpResponse:
-    """Refused before it begins, or not at all."""
-    order = checked(order)
-    return StreamingHttpResponse(
-        in_thread(chunks(order)),
-        content_type=TYPES[order.format],
-        headers={"Content-Disposition": f'attachment; filename="{name_of(order)}"'},
-    )
+        return file_of(Order(what, _text(request, "format_"), **told))
 
 
 class ScheduleForm(Form):

@@ -4,16 +4,17 @@ from datetime import timedelta
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from console.access import who
+from console.files import file_of
 from console.refusals import mark, told
 from control.checks import Refused
-from control.metering.exports import in_thread, schedules
-from control.metering.exports.orders import TYPES, Order, checked, chunks, name_of
+from control.metering.exports import schedules
+from control.metering.exports.orders import Order
 from control.metering.exports.wanted import (
     DESTINATION_CHARACTERS_MAX,
     FOCUS_VERSIONS,
@@ -114,13 +115,6 @@ def invoice(request: HttpRequest, number: str) -> HttpResponse:
 
 
 def _file(request: HttpRequest, order: Order, back: str) -> HttpResponse:
-    try:
-        order = checked(order)
-    except Refused as refusal:
-        messages.error(request, str(refusal))
-        return redirect(back)
-    return StreamingHttpResponse(
-        in_thread(chunks(order)),
-        content_type=TYPES[order.format],
-        headers={"Content-Disposition": f'attachment; filename="{name_of(order)}"'},
-    )
+    with told(request):
+        return file_of(order)
+    return redirect(back)

@@ -1,6 +1,5 @@
 """What people of a tenant see: its usage, calls, budgets and invoices, and nothing else."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -15,10 +14,11 @@ from django.views.decorators.http import require_safe
 
 from console import own_parts
 from console.access import for_members
+from console.files import file_of, streamed
 from console.parts import Rows
 from control.checks import Unknown
 from control.metering import facts as metering
-from control.metering.exports import in_thread, orders, usage_csv
+from control.metering.exports import usage_csv
 from control.metering.exports.orders import Order
 from control.metering.exports.rules import UsageWanted
 from control.metering.exports.wanted import INVOICE
@@ -87,20 +87,12 @@ def calls_csv(request: HttpRequest) -> StreamingHttpResponse:
     """The calls of the same filter, one a row."""
     asked = _asked(request)
     name = f"calls-{asked.first}-{asked.after - timedelta(days=1)}.csv"
-    return _file(usage_csv(_calls_of(request, asked)), name)
+    return streamed(usage_csv(_calls_of(request, asked)), name)
 
 
 def _calls_of(request: HttpRequest, asked: UsageAsked) -> UsageWanted:
     return UsageWanted(
         asked.since, asked.until, tenant=request.tenant, key=asked.key, model=asked.model
-    )
-
-
-def _file(chunks: Iterator[bytes], name: str) -> StreamingHttpResponse:
-    return StreamingHttpResponse(
-        in_thread(chunks),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
 
 
@@ -123,8 +115,7 @@ def invoice(request: HttpRequest, number: str) -> HttpResponse:
 @for_members
 @require_safe
 def invoice_csv(request: HttpRequest, number: str) -> StreamingHttpResponse:
-    order = orders.checked(Order(INVOICE, number=_invoice(request, number).number))
-    return _file(orders.chunks(order), orders.name_of(order))
+    return file_of(Order(INVOICE, number=_invoice(request, number).number))
 
 
 def _invoice(request: HttpRequest, number: str) -> billed.InvoiceFacts:

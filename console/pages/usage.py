@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from console.days import DaysForm, span
+from console.files import streamed
 from console.parts import Rows
 from control.metering import exports, facts, watermarks
 from control.metering.cost import facts as cost
@@ -82,11 +83,7 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
     """The calls of the same filter, one a row."""
     asked = _filter(request, timezone.now())
     name = f"weir-usage-{asked.since}-{asked.until}.csv"
-    return StreamingHttpResponse(
-        exports.usage_csv_stream(asked.wanted),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )
+    return streamed(exports.usage_csv(asked.wanted), name)
 
 
 def _filter(request: HttpRequest, at: datetime) -> Filter:

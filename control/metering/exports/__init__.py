@@ -4,7 +4,6 @@ from control.metering.exports.rules import UsageWanted, month
 from control.metering.exports.usage import (
     in_thread,
     usage_csv,
-    usage_csv_stream,
     usage_parquet,
 )
 
@@ -13,6 +12,5 @@ __all__ = [
     "in_thread",
     "month",
     "usage_csv",
-    "usage_csv_stream",
     "usage_parquet",
 ]

@@ -115,13 +115,8 @@ def usage_csv(*wanted: UsageWanted) -> Iterator[bytes]:
         yield from pages(one, IN_CELLS)
 
 
-async def usage_csv_stream(wanted: UsageWanted) -> AsyncIterator[bytes]:
-    """The same for an asynchronous response, which would gather a plain iterator in memory."""
-    async for page in in_thread(usage_csv(wanted)):
-        yield page
-
-
 async def in_thread(pages: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """For an asynchronous response, which would gather a plain iterator in memory."""
     while (page := await sync_to_async(next)(pages, None)) is not None:
         yield page
 

@@ -18,8 +18,8 @@ from control.metering.exports import usage as exports
 from control.metering.exports.rules import UsageWanted, harmless, month
 from control.metering.exports.usage import (
     USAGE_COLUMNS,
+    in_thread,
     usage_csv,
-    usage_csv_stream,
     usage_parquet,
 )
 from control.metering.ingest import ship
@@ -175,7 +175,7 @@ def test_without_a_database_it_says_so(environment):
 async def test_the_console_streams_the_same_text(tmp_path, monkeypatch):
     monkeypatch.setattr(exports, "PAGE_ROWS", 1)
     await exports.sync_to_async(fill)(tmp_path)
-    parts = [part async for part in usage_csv_stream(UsageWanted(*NOVEMBER))]
+    parts = [part async for part in in_thread(usage_csv(UsageWanted(*NOVEMBER)))]
     assert len(parts) == 3  # the header, two full pages
     plain = await exports.sync_to_async(lambda: b"".join(usage_csv(UsageWanted(*NOVEMBER))))()
     assert b"".join(parts) == plain
