@@ -15,7 +15,7 @@
     const line = css("--weir-line"), soft = css("--weir-soft");
     const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     return {
-      width: Math.max(160, element.clientWidth), height: 132, padding: [8, 12, 0, 0], legend: { show: false },
+      width: Math.max(160, element.clientWidth), height: 132, padding: [8, 26, 0, 0], legend: { show: false },
       cursor: { y: false, points: { size: 6 }, sync: { key: "weir" } },
       scales: {
         x: { time: true, range: (_, __, last) => [(last || Date.now() / 1000) - WINDOW_SECONDS, last || Date.now() / 1000] },

@@ -158,7 +158,7 @@ def _seconds(text: str) -> float:
 def _line(node: NodeFacts) -> str:
     labels = ",".join(f"{name}={value}" for name, value in sorted(node.labels.items()))
     by = f"by {node.leaving_by:%Y-%m-%dT%H:%M:%SZ}" if node.leaving_by else ""
-    count = f"{node.live_replicas} live replicas"
+    count = f"{node.live_replicas} live replica{'s' if node.live_replicas != 1 else ''}"
     parts = (node.name, node.state, node.standing, by, f"pool {node.pool}", labels, count)
     return "  ".join(part for part in parts if part)
 

@@ -96,13 +96,16 @@ def array(
     return check
 
 
+_WORDS = {str: "a string", list: "an array", dict: "an object"}
+
+
 def either(*options: tuple[type, Check]) -> Check:
     def check(value: Any, param: str) -> None:
         for one, option in options:
             if isinstance(value, one):
                 return option(value, param)
-        names = " or ".join(one.__name__ for one, _ in options)
-        raise errors.InvalidType(f"'{param}' must be a {names}.", param=param)
+        names = " or ".join(_WORDS[one] for one, _ in options)
+        raise errors.InvalidType(f"'{param}' must be {names}.", param=param)
 
     return check
 

@@ -74,10 +74,10 @@ def lines(fit: Fit) -> list[str]:
     gib = fit.device.memory_bytes / 2**30
     head = f"{fit.device.name} ({gib:.0f} GiB{', in the fleet' if fit.device.in_fleet else ''})"
     if fit.fits:
-        calls = f"{fit.calls} calls of {fit.context_tokens:,} tokens at once"
+        calls = f"{fit.calls:,} calls of {fit.context_tokens:,} tokens at once"
         return [f"{head}: fits, {fit.kv_tokens:,} tokens of KV cache, {calls}"]
     helps = [
-        f"    {remedy.what}: {remedy.kv_tokens:,} tokens, {remedy.calls} calls"
+        f"    {remedy.what}: {remedy.kv_tokens:,} tokens, {remedy.calls:,} calls"
         for remedy in fit.remedies
     ]
     return [f"{head}: does not fit: {fit.why}", *(helps or ["    nothing that is offered helps"])]

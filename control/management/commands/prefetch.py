@@ -28,7 +28,9 @@ class Command(BaseCommand):
             if version is None:
                 self._list(node)
                 return
-            model, _, name = version.partition(":")
+            model, colon, name = version.partition(":")
+            if not colon:
+                raise CommandError(f"{version!r} names no version: MODEL:VERSION")
             who = {"by": actor(), "reason": reason, "at": timezone.now()}
             for one in actions.prefetch(model, name, node=node, **who):
                 self.stdout.write(f"{one.node}: asked")

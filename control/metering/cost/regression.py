@@ -51,7 +51,8 @@ def measure(hours: Sequence[HourOfUse]) -> Measured | NotMeasured:
     telling = [hour for hour in hours if hour.is_telling]
     if len(telling) < HOURS_MIN:
         return NotMeasured(
-            f"{len(telling)} hours of more than {fraction_text(USE_MIN * 100)} % use, "
+            f"{len(telling)} hour{'' if len(telling) == 1 else 's'} "
+            f"of more than {fraction_text(USE_MIN * 100)} % use, "
             f"at least {HOURS_MIN} are needed"
         )
     taken = least_squares(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from control.checks import Refused, Unknown
 from control.fleet.disk import actions, facts, files, rules, work
@@ -205,6 +206,8 @@ def test_what_cannot_be_fetched_is_refused(cpu, source, said):
         actions.prefetch("m", "v1", **WHO)
     with pytest.raises(Unknown, match="there is no version m:v2"):
         actions.prefetch("m", "v2", **WHO)
+    with pytest.raises(CommandError, match="'m' names no version: MODEL:VERSION"):
+        call_command("prefetch", "m")
 
 
 def test_a_lower_limit_is_kept_by_what_is_unused(cpu, disk, settings):

@@ -45,7 +45,7 @@ def test_the_list_tells_nodes_their_devices_and_what_is_said_of_them(capsys):
     a_device(node, 3 << 30, at=timezone.now(), memory_free_bytes=1 << 30, error="is ill")
     weir_node(capsys, "drain", "n2", "--reason", "repair")
     said = weir_node(capsys, "list")
-    assert "n2  ready  drained  pool default  zone=b  0 live replicas" in said
+    assert "n2  ready  drained  pool default  zone=b  0 live replicas\n" in said
     assert "cpu-n2  RAM  3.0 GiB  1.0 free  is ill" in said
     [entry] = AuditEntry.objects.all()
     assert (entry.action, entry.reason) == ("drain node", "repair")

@@ -255,3 +255,14 @@ async def test_a_choice_of_tools_is_not_sent_on_without_tools(place, engines):
     engine = await engines(answered())
     assert (await place.post(chat(tools=[], tool_choice="auto"))).status == 200
     assert not {"tools", "tool_choice"} & engine.seen[0].body.keys()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "member", "said"),
+    [
+        ("chat.completions", "stop", "'stop' must be a string or an array."),
+        ("responses", "tool_choice", "'tool_choice' must be a string or an object."),
+    ],
+)
+def test_what_is_of_no_type_that_it_may_be_is_told_in_words_of_json(endpoint, member, said):
+    assert refusal(endpoint, **{member: 5}).message == said

@@ -44,6 +44,7 @@ def test_hours_of_little_use_are_left_out():
     quiet = HourOfUse(1000, 0, 1000, HOUR * 30 // 100, HOUR)
     found = measure([an_hour(1)] * (HOURS_MIN - 1) + [quiet])
     assert found == NotMeasured("23 hours of more than 30 % use, at least 24 are needed")
+    assert measure([an_hour(1)]).reason.startswith("1 hour of more")
 
 
 def test_a_class_without_time_of_its_own_is_told():
