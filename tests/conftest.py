@@ -57,6 +57,7 @@ BEGIN_WITH = (
     "engines/test_real_vllm.py",
     "flows/test_real_recovery.py",
     "flows/test_control_path.py",
+    "flows/test_external.py",
     "fleet/test_life_by_cases.py",
     "fleet/test_life_of_a_replica.py",
     "local/test_older_schema.py",
