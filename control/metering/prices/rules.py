@@ -193,13 +193,6 @@ def row_of(tiers: Sequence[PriceFacts], volume_tokens: int) -> PriceFacts | None
     return found
 
 
-def price_in_force(
-    prices: Iterable[PriceFacts], at: datetime, priority: str = "", volume_tokens: int = 0
-) -> PriceFacts | None:
-    """Of one book, everyone's or a tenant's own."""
-    return row_of(tiers_in_force(_spans(prices, priority), at), volume_tokens)
-
-
 def dearest(tiers: Sequence[PriceFacts], outcome: str, tokens: Tokens) -> PriceFacts | None:
     """The row that charges most for it: which tier holds is known only where events are stored."""
     if len(tiers) < 2:

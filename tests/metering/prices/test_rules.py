@@ -14,7 +14,6 @@ from control.metering.prices.rules import (
     dearest,
     end_of,
     most_pico,
-    price_in_force,
     row_of,
     tokens_counted,
 )
@@ -33,6 +32,10 @@ def a_price(
     row = row_wanted("", {"input": fresh, "cached_input": cached, "output": output})
     picos = (row.input_pico, row.cached_input_pico, row.output_pico)
     return PriceFacts(number, "USD", *picos, valid_from, **terms)
+
+
+def price_in_force(book, at, priority="standard", volume=0) -> PriceFacts | None:
+    return row_of(Prices({"m": tuple(book)}).tiers(1, "m", priority, at), volume)
 
 
 @pytest.mark.parametrize(
