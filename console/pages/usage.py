@@ -58,7 +58,7 @@ def show(request: HttpRequest) -> HttpResponse:
     wanted = asked.wanted
     rows, whole = facts.usage_and_whole(wanted, asked.group)
     calls = Rows(whole.calls if whole else 0, lambda **span: facts.events(wanted, **span))
-    costs = cost.cost_per_million(None, wanted.since, wanted.until)
+    costs = cost.costs_of_versions(wanted.since, wanted.until)
     context = {
         "now": at,
         "asked": asked,
@@ -69,7 +69,7 @@ def show(request: HttpRequest) -> HttpResponse:
         "stored": watermarks.stored(at),
         "behind": watermarks.behind(at),
         "tokens_most": max((row.input_tokens + row.output_tokens for row in rows), default=0),
-        "costs": [one for one in costs if asked.names["model"] in ("", one.model)],
+        "costs": [one for one in costs if asked.names["model"] in ("", one.group[0])],
         "formula": costs[0].formula if costs else "",
         "prices": {price.model: price for price in facts.prices(at)},
         "refusals": facts.refusals(wanted.since, wanted.until),

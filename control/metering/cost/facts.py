@@ -11,7 +11,6 @@ from control.metering.cost import weights as weights_of
 from control.metering.cost.figures import NO_DEVICES, Figure
 from control.metering.cost.lines import TITLES, Line, percents
 from control.metering.cost.rules import NoTokens, PerMillion, Volume, Weights
-from control.models import Version
 
 __all__ = ["NO_DEVICES"]
 PLACES = 6
@@ -29,32 +28,6 @@ class ClassCost:
 
 
 @dataclass(frozen=True)
-class VersionCost:
-    """A cost is never shown without the utilisation and the idle cost that are in it."""
-
-    model: str
-    version: str
-    version_id: int
-    since: datetime
-    until: datetime
-    calls: int
-    input_tokens: int
-    cached_input_tokens: int
-    output_tokens: int
-    device_seconds: float
-    busy_seconds: float
-    utilisation_ratio: float | None
-    currency: str
-    cost: Decimal | None
-    idle_cost: Decimal | None
-    per_million: ClassCost | None
-    reason: str  # why a figure is missing, or empty
-    revenue: Decimal | None  # charged in the same currency
-    margin_ratio: float | None
-    formula: str
-
-
-@dataclass(frozen=True)
 class LineCost:
     """One line of the device time: what it was, and what it cost."""
 
@@ -67,7 +40,10 @@ class LineCost:
 
 @dataclass(frozen=True)
 class GroupCost:
-    """The cost of a group of calls and lines, its parts, and what it comes to for a token."""
+    """The cost of a group of calls and lines, its parts, and what it comes to for a token.
+
+    It is never shown without the utilisation and the idle cost that are in it.
+    """
 
     group: tuple
     calls: int
@@ -88,8 +64,8 @@ class GroupCost:
     idle_cost: Decimal | None
     failure_and_idle: Decimal | None  # with what failed and what the platform asked for itself
     per_million: ClassCost | None
-    reason: str
-    revenue: Decimal | None
+    reason: str  # why a figure is missing, or empty
+    revenue: Decimal | None  # charged in the same currency
     margin_ratio: float | None
     power_assumed: bool  # a card of it draws what we assume
     lines: tuple[LineCost, ...]
@@ -115,20 +91,10 @@ class ModelCost:
     reason: str  # why a figure is missing, or empty
 
 
-def cost_per_million(version_id: int | None, since: datetime, until: datetime) -> list[VersionCost]:
-    """Of one version or of all that had device time or calls, by model and version."""
-    since = rules.hour_of(since)
-    only = {"version_id": version_id} if version_id else {"version__isnull": False}
-    found = figures.figures(["model", "version"], since, until, **only)
-    ids = {
-        (model, name): pk
-        for pk, model, name in Version.objects.values_list("pk", "model__name", "name")
-    }
-    unrated = _unrated(found, since, until)
-    return [
-        _version(figure, ids[figure.group], (since, until), unrated)
-        for figure in sorted(found, key=lambda figure: figure.group)
-    ]
+def costs_of_versions(since: datetime, until: datetime) -> list[GroupCost]:
+    """Of all that had device time or calls, by model and version."""
+    found = costs(["model", "version"], rules.hour_of(since), until, version__isnull=False)
+    return sorted(found, key=lambda one: one.group)
 
 
 def costs(
@@ -172,24 +138,6 @@ def cost_of_model(
         wanted_use=wanted_use,
         formula=rules.formula(of_all),
         reason=reason,
-    )
-
-
-def _version(
-    figure: Figure, version_id: int, times: tuple[datetime, datetime], unrated: list[str]
-) -> VersionCost:
-    group = _group(figure, unrated)
-    return VersionCost(
-        model=figure.group[0],
-        version=figure.group[1],
-        version_id=version_id,
-        since=times[0],
-        until=times[1],
-        **{
-            name: getattr(group, name)
-            for name in VersionCost.__dataclass_fields__
-            if name not in ("model", "version", "version_id", "since", "until")
-        },
     )
 
 

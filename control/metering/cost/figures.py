@@ -19,7 +19,7 @@ from control.metering.cost.rules import (
     PerMillion,
     Volume,
     Weights,
-    cost_per_million_of,
+    cost_per_million,
     hour_of,
 )
 from control.metering.rules import PICO
@@ -125,7 +125,7 @@ class Figure:
         return (charged - self.cost) / charged if charged else None
 
     def per_million(self, cost: Fraction | None = None) -> PerMillion | NoTokens:
-        return cost_per_million_of(self.cost if cost is None else cost, self.weighed)
+        return cost_per_million(self.cost if cost is None else cost, self.weighed)
 
     def reason(self, unrated: Sequence[str] = ()) -> str:
         """Why there is no cost, or empty."""

@@ -82,25 +82,12 @@ def hour_of(at: datetime) -> datetime:
 
 
 def cost_per_million(
-    cost: Fraction, volume: Volume, weights: Weights = WEIGHTS
+    cost: Fraction, served: Sequence[tuple[Volume, Weights]]
 ) -> PerMillion | NoTokens:
     """The whole cost over the tokens served: idle time is in it, for someone has to pay it.
 
-    The sum over the classes of cost x tokens / 1,000,000 is `cost` again, exactly.
-    """
-    weighted = volume.weighted(weights)
-    if not weighted:
-        return NoTokens("no tokens were served in this time")
-    unit = cost / weighted * MILLION
-    return PerMillion(unit, unit * weights.cached_input, unit * weights.output)
-
-
-def cost_per_million_of(
-    cost: Fraction, served: Sequence[tuple[Volume, Weights]]
-) -> PerMillion | NoTokens:
-    """Of tokens of versions with weights of their own, each class at the mean of its tokens.
-
-    With one version it is `cost_per_million`; the classes sum to the whole cost here too.
+    Versions have weights of their own: each class is at the mean of its tokens. The sum over the
+    classes of cost x tokens / 1,000,000 is `cost` again, exactly.
     """
     weighted = sum((volume.weighted(weights) for volume, weights in served), Fraction(0))
     if not weighted:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from control.metering.cost import hours
-from control.metering.cost.facts import NO_DEVICES, cost_of_model, cost_per_million
+from control.metering.cost.facts import NO_DEVICES, cost_of_model, costs_of_versions
 from control.metering.cost.figures import Figure
 from control.metering.cost.lines import Line
 from control.metering.ingest import ship
@@ -77,8 +77,8 @@ def test_cost_is_device_time_at_its_rate_over_weighted_tokens(house, replica, tm
         output_tokens=500_000,
     )
     served(replica, HOUR, 3600, 900)
-    [cost] = cost_per_million(None, HOUR, LATER)
-    assert (cost.model, cost.version, cost.calls, cost.currency) == ("gemma", "v1", 1, "USD")
+    [cost] = costs_of_versions(HOUR, LATER)
+    assert (cost.group, cost.calls, cost.currency) == (("gemma", "v1"), 1, "USD")
     assert cost.cost == Decimal("6.026800")  # two device hours at 3.0134
     assert cost.idle_cost == Decimal("4.520100")
     assert cost.utilisation_ratio == 0.25
@@ -110,7 +110,7 @@ def test_a_model_costs_less_a_token_were_its_devices_used_more(house, replica, t
 def test_device_time_without_tokens_is_all_idle_cost_and_says_so(replica):
     a_rate("*", "2.50")
     served(replica, HOUR, 1800, 0)
-    [cost] = cost_per_million(replica.version_id, HOUR, LATER)
+    [cost] = costs_of_versions(HOUR, LATER)
     assert (cost.idle_cost, cost.cost) == (Decimal("3.013400"), Decimal("3.013400"))
     assert (cost.per_million, cost.utilisation_ratio) == (None, 0.0)
     assert "no tokens" in cost.reason
@@ -120,7 +120,7 @@ def test_without_a_rate_the_cost_is_unknown_not_zero(house, replica, tmp_path):
     a_rate("NVIDIA A100*", "2.50")
     serve(house, tmp_path, replica_id=replica.pk)
     served(replica, HOUR, 1800, 0)
-    [cost] = cost_per_million(None, HOUR, LATER)
+    [cost] = costs_of_versions(HOUR, LATER)
     assert (cost.cost, cost.idle_cost, cost.per_million) == (None, None, None)
     assert "no cost rate fits the device 'NVIDIA H200'" in cost.reason
 
@@ -128,7 +128,7 @@ def test_without_a_rate_the_cost_is_unknown_not_zero(house, replica, tmp_path):
 def test_a_version_on_no_device_of_ours_has_calls_and_no_cost(house, tmp_path):
     serve(house, tmp_path)
     hours.make(HOUR, AT)
-    [cost] = cost_per_million(None, HOUR, LATER)
+    [cost] = costs_of_versions(HOUR, LATER)
     assert (cost.calls, cost.reason, cost.cost) == (1, NO_DEVICES, None)
 
 
@@ -137,7 +137,7 @@ def test_a_new_rate_holds_from_its_hour_on(replica):
     a_rate("*", "5.00", valid_from=HOUR + timedelta(hours=1, minutes=10))
     for number in range(2):
         served(replica, HOUR + timedelta(hours=number), 1800, 0)
-    [cost] = cost_per_million(None, HOUR + timedelta(minutes=20), LATER)
+    [cost] = costs_of_versions(HOUR + timedelta(minutes=20), LATER)
     assert cost.cost == Decimal("8.526800")  # 3.0134 + 5.5134
 
 
@@ -146,18 +146,18 @@ def test_rates_in_two_currencies_are_not_added_up(replica):
     a_rate("NVIDIA*", "9.00", currency="CNY", valid_from=HOUR + timedelta(hours=1, minutes=1))
     for number in range(2):
         served(replica, HOUR + timedelta(hours=number), 1800, 0)
-    [cost] = cost_per_million(None, HOUR, LATER)
+    [cost] = costs_of_versions(HOUR, LATER)
     assert cost.reason == "its cost rates are in CNY and USD"
 
 
 def test_the_number_of_queries_does_not_grow_with_what_was_used(
     replica, django_assert_max_num_queries
 ):
-    assert cost_per_million(None, HOUR - timedelta(days=2), HOUR - timedelta(days=1)) == []
+    assert costs_of_versions(HOUR - timedelta(days=2), HOUR - timedelta(days=1)) == []
     for number in range(20):
         served(replica, HOUR - timedelta(hours=number), 1800, 0)
     with django_assert_max_num_queries(6):
-        cost_per_million(None, HOUR - timedelta(days=1), LATER)
+        costs_of_versions(HOUR - timedelta(days=1), LATER)
 
 
 def test_failure_and_idle_is_every_line_that_no_tenants_call_had():

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.metering.cost.rules import (
+    WEIGHTS,
     Impossible,
     NoTokens,
     PerMillion,
@@ -17,7 +18,6 @@ from control.metering.cost.rules import (
     at_use,
     check_claim,
     cost_per_million,
-    cost_per_million_of,
     formula,
     round_half_up,
     rounded,
@@ -26,6 +26,11 @@ from control.metering.cost.rules import (
 MONTH = Fraction(50_000)  # eight A100, all-in
 VOLUME = Volume(300_000_000, 0, 90_000_000)  # 10 M in and 3 M out a day, 30 days
 HALF_CACHED = Volume(300_000_000, 150_000_000, 90_000_000)
+
+
+def alone(cost: Fraction, volume: Volume, weights: Weights = WEIGHTS) -> PerMillion | NoTokens:
+    """Of one version."""
+    return cost_per_million(cost, [(volume, weights)])
 
 
 def cents(value: Fraction) -> str:
@@ -44,7 +49,7 @@ def cents(value: Fraction) -> str:
     ],
 )
 def test_worked_example_without_caching(output_weight, per_input, per_output):
-    price = cost_per_million(MONTH, VOLUME, Weights(output=Fraction(output_weight)))
+    price = alone(MONTH, VOLUME, Weights(output=Fraction(output_weight)))
     assert (cents(price.input), cents(price.output)) == (per_input, per_output)
 
 
@@ -57,12 +62,12 @@ def test_worked_example_without_caching(output_weight, per_input, per_output):
     ],
 )
 def test_worked_example_with_half_of_the_input_cached(output_weight, expected):
-    price = cost_per_million(MONTH, HALF_CACHED, Weights(output=Fraction(output_weight)))
+    price = alone(MONTH, HALF_CACHED, Weights(output=Fraction(output_weight)))
     assert (cents(price.input), cents(price.cached_input), cents(price.output)) == expected
 
 
 def test_all_cost_on_output():
-    price = cost_per_million(MONTH, Volume(0, 0, 90_000_000))
+    price = alone(MONTH, Volume(0, 0, 90_000_000))
     assert cents(price.output) == "555.56"
 
 
@@ -100,7 +105,7 @@ def test_ten_times_the_volume_gives_20_at_a_weight_of_exactly_one_and_seven_eigh
     [(3, "13.2", 3_800), (4, "15.2", 3_300), (5, "16.7", 3_000)],
 )
 def test_what_makes_output_20_at_a_weight(output_weight, volume_factor, cost_for_20):
-    price = cost_per_million(MONTH, VOLUME, Weights(output=Fraction(output_weight)))
+    price = alone(MONTH, VOLUME, Weights(output=Fraction(output_weight)))
     assert str(round_half_up(price.output / 20, 1)) == volume_factor
     assert round_half_up(MONTH * 20 / price.output / 100, 0) * 100 == cost_for_20
 
@@ -117,7 +122,7 @@ def test_what_makes_output_20_at_a_weight(output_weight, volume_factor, cost_for
     ],
 )
 def test_output_when_a_premise_changes(cost, volume, output_weight, per_output):
-    price = cost_per_million(cost, volume, Weights(output=Fraction(output_weight)))
+    price = alone(cost, volume, Weights(output=Fraction(output_weight)))
     assert cents(price.output) == per_output
 
 
@@ -140,7 +145,7 @@ def test_below_ten_percent_the_price_is_a_statement_about_idleness(
 
     def output(use: str) -> Fraction:
         cost = at_use(MONTH, practised, Fraction(use))
-        return cost_per_million(cost, VOLUME, Weights(output=Fraction(4))).output
+        return alone(cost, VOLUME, Weights(output=Fraction(4))).output
 
     assert (cents(output("0.3")), cents(output("0.8"))) == (at_30, at_80)
     assert str(round_half_up(100 * output("1") / 20, 1)) == for_20
@@ -151,14 +156,12 @@ def test_a_claim_above_everything_is_refused_too():
 
 
 def test_what_was_cached_counts_for_less_in_a_claim():
-    price = cost_per_million(MONTH, HALF_CACHED, Weights(output=Fraction(3)))
+    price = alone(MONTH, HALF_CACHED, Weights(output=Fraction(3)))
     assert check_claim(MONTH, HALF_CACHED, price.output) == Possible(Fraction(3))
 
 
 def test_no_tokens_is_a_reason_not_a_division_by_zero():
-    assert cost_per_million(MONTH, Volume(0, 0, 0)) == NoTokens(
-        "no tokens were served in this time"
-    )
+    assert alone(MONTH, Volume(0, 0, 0)) == NoTokens("no tokens were served in this time")
     assert rounded({}) == {}
 
 
@@ -183,7 +186,7 @@ def test_a_rented_pool_by_what_it_can_do(rate, output_per_second, expected):
     cost = Fraction(rate) * 8 * Fraction("1.3") * HOURS
     output = output_per_second * 3600 * HOURS * 40 * 98 // 20_000
     volume = Volume(output * 10 // 3, 0, output)
-    price = cost_per_million(cost, volume, Weights(output=Fraction(4)))
+    price = alone(cost, volume, Weights(output=Fraction(4)))
     assert tuple(str(round_half_up(cost, 3)) for cost in (price.input, price.output)) == expected
 
 
@@ -196,9 +199,9 @@ def test_a_rented_pool_loaded_and_by_its_sheet(rate, output_per_second, billable
     cost, whole = Fraction(rate) * 8 * HOURS, output_per_second * 3600 * HOURS
     output = whole * 40 * 98 // 20_000
     assert cents(Fraction(output, HOURS * 10**6)) == billable
-    price = cost_per_million(cost * Fraction("1.3"), Volume(0, 0, output))
+    price = alone(cost * Fraction("1.3"), Volume(0, 0, output))
     assert cents(price.output) == loaded
-    price = cost_per_million(cost, Volume(0, 0, whole))
+    price = alone(cost, Volume(0, 0, whole))
     assert str(round_half_up(price.output, 3)) == sheet
 
 
@@ -227,7 +230,7 @@ tokens = st.integers(0, 10**12)
 @given(cost=st.fractions(0, 10**9), fresh=tokens, cached=tokens, output=tokens)
 def test_classes_sum_to_the_whole_cost_exactly(cost, fresh, cached, output):
     volume = Volume(fresh + cached, cached, output)
-    match cost_per_million(cost, volume):
+    match alone(cost, volume):
         case PerMillion() as price:
             again = price.input * fresh + price.cached_input * cached + price.output * output
             assert again / 10**6 == cost
@@ -258,7 +261,7 @@ def test_rounded_parts_sum_to_the_rounded_whole(parts):
 )
 def test_versions_with_weights_of_their_own_sum_to_the_whole_cost_too(cost, served):
     volume = sum((volume for volume, _ in served), Volume(0, 0, 0))
-    match cost_per_million_of(cost, served):
+    match cost_per_million(cost, served):
         case PerMillion() as price:
             uncached = volume.input_tokens - volume.cached_input_tokens
             again = (
@@ -269,7 +272,3 @@ def test_versions_with_weights_of_their_own_sum_to_the_whole_cost_too(cost, serv
             assert again / 10**6 == cost
         case NoTokens():
             assert not any(volume.weighted(weights) for volume, weights in served)
-
-
-def test_one_version_costs_as_it_does_alone():
-    assert cost_per_million_of(MONTH, [(VOLUME, Weights())]) == cost_per_million(MONTH, VOLUME)
