@@ -12,14 +12,6 @@ from control.metering.invoices.wanted import TermsWanted
 API_VERSION = "weir/v1"
 
 
-def parse(text: str, *, stub_allowed: bool = False) -> Service:
-    """Everything the file asks for, or BadFile with everything that is wrong with it."""
-    service, problems = read(text, stub_allowed=stub_allowed)
-    if problems:
-        raise BadFile(wanted.misfits(service.lines, problems))
-    return service
-
-
 def read(text: str, *, stub_allowed: bool = False) -> tuple[Service, list[Problem]]:
     """What can be read, and what is wrong with the rest, so that more may be found wrong with it.
 

@@ -68,11 +68,6 @@ class Recorder:
         return True
 
 
-def record(node: Node, readings: list[GpuReading], our_pids: set[int], at: datetime) -> None:
-    _write(node, readings, used_by(readings, our_pids), our_pids, at)
-    _take_stock(node, readings)
-
-
 def _write(
     node: Node, readings: list[GpuReading], ours: dict[str, int], pids: set[int], at: datetime
 ) -> None:

@@ -1,7 +1,6 @@
 """A node joins under its name, and sees to it that nobody else has it."""
 
 import fcntl
-import logging
 from datetime import datetime
 from typing import IO
 
@@ -19,8 +18,6 @@ _BEAT = (
     "UPDATE control_node SET heartbeat_at = statement_timestamp()"
     " WHERE id = %s AND identity = %s AND state <> %s"
 )
-
-log = logging.getLogger(__name__)
 
 
 class NameTaken(Exception):

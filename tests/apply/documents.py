@@ -2,8 +2,16 @@
 
 import pytest
 
-from control.apply.parse import parse
-from control.apply.wanted import BadFile
+from control.apply.parse import read
+from control.apply.wanted import BadFile, Service, misfits
+
+
+def parse(text: str, *, stub_allowed: bool = False) -> Service:
+    """Everything the file asks for, or BadFile with everything that is wrong with it."""
+    service, problems = read(text, stub_allowed=stub_allowed)
+    if problems:
+        raise BadFile(misfits(service.lines, problems))
+    return service
 
 
 def refusal(text: str) -> list[str]:

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from control.apply.actions import apply
-from control.apply.parse import parse
 from control.apply.plan import lines
 from control.apply.wanted import BadFile
 from control.models import AuditEntry, BillingTerms, ExportSchedule
+from tests.apply.documents import parse
 
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 LATER = AT + timedelta(hours=1)

@@ -6,11 +6,11 @@ from decimal import Decimal
 import pytest
 
 from control.apply.actions import apply
-from control.apply.parse import parse
 from control.apply.wanted import BadFile
 from control.metering.cost.actions import save_token_weights
 from control.metering.cost.wanted import token_weights_wanted
 from control.models import CostPool, CostRate, TokenWeights, Variant
+from tests.apply.documents import parse
 
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 BASE = """apiVersion: weir/v1

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from control.apply.parse import parse, read
+from control.apply.parse import read
 from control.apply.wanted import BadFile
 from control.checks import Bucket
 from control.metering.exports.wanted import ScheduleWanted
 from control.metering.invoices.wanted import TermsWanted
 from control.routes.wanted import ModerationWanted, RouteWanted, RuleWanted, TargetWanted
 from control.tenancy.rules import KeyWanted, Limits
-from tests.apply.documents import refusal, service
+from tests.apply.documents import parse, refusal, service
 
 PARTS = (
     *(KeyWanted, RouteWanted, TargetWanted, RuleWanted, Bucket, ModerationWanted),

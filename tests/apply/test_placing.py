@@ -6,11 +6,11 @@ import pytest
 
 from control.apply import facts
 from control.apply.actions import apply
-from control.apply.parse import parse
 from control.apply.wanted import BadFile
 from control.models import AuditEntry, Deployment, Project
 from control.placement.wanted import Objective, PlacementWanted
 from control.tenancy.rules import DeviceQuota
+from tests.apply.documents import parse
 
 AT = datetime(2026, 11, 29, 12, tzinfo=UTC)
 BASE = """

@@ -2,10 +2,10 @@
 
 import pytest
 
-from control.apply.parse import parse
 from control.apply.wanted import BadFile
 from control.fleet.scaling import Scaling, Schedule, scaling_of
 from control.models import Deployment
+from tests.apply.documents import parse
 from tests.apply.test_placing import BASE, do
 
 SIZED = """    replicas: {min: 0, max: 6}

@@ -23,7 +23,7 @@ def node(db):
 
 
 def record(node, *readings, pids=(), at=AT):
-    devices.record(node, list(readings), set(pids), at)
+    devices.Recorder(node).record(list(readings), set(pids), at)
 
 
 def of(uuid):

@@ -48,7 +48,7 @@ def test_e08_under_a_driver_that_does_not_match_what_runs_is_routed_and_nothing_
     assert routed() == [serving.pk]
     later = AT + timedelta(minutes=2)
     broken = reading(card, error=MISMATCH, memory_free_bytes=None, utilisation_ratio=None)
-    devices.record(card.node, [broken], set(), later)
+    devices.Recorder(card.node).record([broken], set(), later)
     wants("new")
     card.node.heartbeat_at = later
     card.node.save()
@@ -58,7 +58,7 @@ def test_e08_under_a_driver_that_does_not_match_what_runs_is_routed_and_nothing_
     assert routed() == [serving.pk]
     note = Deployment.objects.get(name="new").note
     assert f"cannot be read: {MISMATCH}" in note
-    devices.record(card.node, [reading(card)], set(), later + timedelta(minutes=1))
+    devices.Recorder(card.node).record([reading(card)], set(), later + timedelta(minutes=1))
     loop.tick(later + timedelta(minutes=1))
     assert Replica.objects.get(deployment__name="new").state == ReplicaState.PLACED
 
@@ -66,10 +66,10 @@ def test_e08_under_a_driver_that_does_not_match_what_runs_is_routed_and_nothing_
 def test_e08_the_api_says_null_and_why_and_never_zero(card, api):
     unsaid = ("utilisation_ratio", "power_watts", "temperature_celsius")
     fields = dict.fromkeys((*unsaid, "memory_free_bytes"))
-    devices.record(card.node, [reading(card, **fields)], set(), AT)
+    devices.Recorder(card.node).record([reading(card, **fields)], set(), AT)
     [shown] = api.get("/api/nodes/n1/").json()["devices"]
     assert {name: shown[name] for name in fields} == dict.fromkeys(fields)
-    devices.record(card.node, [reading(card, error=MISMATCH, **fields)], set(), AT)
+    devices.Recorder(card.node).record([reading(card, error=MISMATCH, **fields)], set(), AT)
     [shown] = api.get("/api/nodes/n1/").json()["devices"]
     assert shown["error"] == MISMATCH
     assert shown["memory_free_bytes"] is None

@@ -39,7 +39,3 @@ def harmless_sql(expression: str) -> str:
     codes = ", ".join(str(ord(beginning)) for beginning in FORMULA_BEGINNINGS)
     begins = f"ascii({expression}) IN ({codes})"
     return f"CASE WHEN {begins} THEN '''' || {expression} ELSE {expression} END"
-
-
-def instant_text(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
