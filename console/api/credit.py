@@ -44,19 +44,30 @@ class EntryShape(serializers.Serializer):
     reason = serializers.CharField()
 
 
+class AccountShape(serializers.Serializer):
+    name = serializers.CharField()
+    currency = serializers.CharField()
+    balance = serializers.CharField(help_text="Debits are positive; all of a currency sum to 0")
+
+
 class CreditShape(serializers.Serializer):
     balances = BalanceShape(many=True)
     entries = EntryShape(many=True)
+    accounts = AccountShape(many=True, help_text="Of the tenant in the ledger")
 
 
 class Credit(OperatorsOnly, APIView):
     @extend_schema(parameters=[NAME], responses=CreditShape)
     def get(self, request: Request, name: str) -> Response:
-        """What is left in each currency, and the newest 50 entries."""
+        """What is left in each currency, the newest 50 entries, and how the ledger stands."""
         if tenant(name) is None:
             raise NotFound(f"there is no tenant {name!r}")
         at = self.who()["at"]
-        found = {"balances": facts.credit(name, at), "entries": facts.entries(name)}
+        found = {
+            "balances": facts.credit(name, at),
+            "entries": facts.entries(name),
+            "accounts": facts.accounts(name),
+        }
         return Response(CreditShape(found).data)
 
     @extend_schema(parameters=[NAME], request=CreditForm, responses={201: CreditShape})

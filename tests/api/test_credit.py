@@ -6,6 +6,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from rest_framework.test import APIClient
 
+from control.metering.rules import PICO
+from control.models import Account
+
 pytestmark = pytest.mark.django_db
 TEN = {"amount": "10", "currency": "USD", "reason": "invoice 7", "reference": "inv-7"}
 
@@ -24,6 +27,17 @@ def test_credit_is_added_once_a_reference_and_shown(prepaid):
     assert [row["balance"] for row in found["balances"]] == ["10"]
     [entry] = found["entries"]
     assert (entry["kind"], entry["amount"], entry["reason"]) == ("purchase", "10", "invoice 7")
+
+
+def test_the_ledgers_accounts_are_shown_beside_it(prepaid):
+    prepaid.post("/api/tenants/acme/credit/", TEN, format="json")
+    Account.objects.update(leased=4 * PICO)
+    found = prepaid.get("/api/tenants/acme/credit/").json()
+    assert found["accounts"] == [
+        {"name": "held", "currency": "USD", "balance": "-4"},
+        {"name": "prepaid", "currency": "USD", "balance": "-6"},
+        {"name": "receivable", "currency": "USD", "balance": "10"},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from control.metering import ledger
 from control.metering.rules import amount_text
-from control.models import Account, CreditEntry
+from control.models import Account, CreditEntry, Tenant
 from control.states import LedgerAccount
 
 ENTRIES_MAX = 200
@@ -34,6 +34,15 @@ class EntryFacts:
     reason: str
 
 
+@dataclass(frozen=True)
+class AccountFacts:
+    """Of the ledger; debits are positive, and all of a currency sum to zero."""
+
+    name: str
+    currency: str
+    balance: str
+
+
 def credit(tenant: str, at: datetime) -> list[CreditFacts]:
     """One for each currency, the one in use first."""
     rows = Account.objects.filter(tenant__name=tenant).order_by("-ends_at", "currency")
@@ -57,6 +66,15 @@ def entries(tenant: str, *, first: int = 0, count: int = 50) -> list[EntryFacts]
     return [
         EntryFacts(row.at, row.kind, amount_text(row.amount_pico), row.currency, row.by, row.reason)
         for row in rows[first : first + min(count, ENTRIES_MAX)]
+    ]
+
+
+def accounts(tenant: str) -> list[AccountFacts]:
+    """Those that anything was ever posted to, or is held in."""
+    owner = Tenant.objects.get(name=tenant)
+    return [
+        AccountFacts(name, currency, amount_text(pico))
+        for (name, currency), pico in sorted(balances(owner.pk).items())
     ]
 
 
