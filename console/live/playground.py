@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import logging
 import time
 from dataclasses import dataclass
 
@@ -21,7 +20,6 @@ from control.metering.facts import PriceRow
 from control.routes import facts as routes
 from control.tenancy import actions
 
-log = logging.getLogger(__name__)
 ASK_BYTES_MAX = 256 * 1024
 TIMEOUT = httpx.Timeout(connect=5, read=300, write=30, pool=5)
 ERROR_BYTES_MAX = 64 * 1024
