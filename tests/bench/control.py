@@ -5,12 +5,10 @@ make bench-control
 
 import json
 import statistics
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 from tests.bench import agent, cold, launching, placing
-from tests.bench.place import Place
+from tests.bench.place import Place, a_place
 from tests.bench.report import Target, finish, say, table
 
 BOUNDS = {
@@ -66,17 +64,9 @@ def _placing(found: Found, rows: list) -> None:
 
 
 def _servers(found: Found, rows: list) -> None:
-    with tempfile.TemporaryDirectory(prefix="weir-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)  # the servers' account passes through
-        place = Place(folder)
-        try:
-            place.serve()
-            _tick(place, found, rows)
-            _agent(agent.measure(place, folder), found, rows)
-        finally:
-            for server in reversed(place.servers):
-                server.stop()
+    with a_place() as place:
+        _tick(place, found, rows)
+        _agent(agent.measure(place, place.folder), found, rows)
 
 
 def _tick(place: Place, found: Found, rows: list) -> None:

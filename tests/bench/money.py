@@ -6,12 +6,10 @@ make bench-money, or python -m tests.bench.money EVENTS for a smaller month.
 import json
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import SubprocessError
 
-from tests.bench.place import Place
+from tests.bench.place import Place, a_place
 from tests.bench.report import Target, finish, say, table
 
 EVENTS = 10_000_000
@@ -31,17 +29,9 @@ def main(events: int = EVENTS) -> None:
     found: Found = {}
     rows: Rows = []
     failed: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="weir-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)  # the servers' account passes through
-        place = Place(folder)
-        try:
-            place.serve()
-            for part in (_ingest, _lag, _month, _page, _export):
-                _try(part, place, events, (found, rows, failed))
-        finally:
-            for server in reversed(place.servers):
-                server.stop()
+    with a_place() as place:
+        for part in (_ingest, _lag, _month, _page, _export):
+            _try(part, place, events, (found, rows, failed))
     targets = {
         name: Target(found.get(name), bound, at_least, "; ".join(failed.values()))
         for name, (bound, at_least) in BOUNDS.items()

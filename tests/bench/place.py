@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,13 +30,28 @@ class Booked(NamedTuple):
     tokens: int
 
 
+@contextmanager
+def a_place() -> Iterator["Place"]:
+    """Its servers run, on empty tables, and its folder lasts until the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)  # the servers' account passes through
+        place = Place(folder)
+        try:
+            place.serve()
+            yield place
+        finally:
+            for server in reversed(place.servers):
+                server.stop()
+
+
 class Place:
     """`servers` are all that must be stopped, `stores` those whose CPU time is told apart."""
 
     def __init__(self, folder: Path) -> None:
         account = server_account()
         self.servers: list[Server] = []
-        self._folder = folder
+        self.folder = folder
         self._postgres = Postgres(folder, free_port(), account)
         self._valkey = Valkey(folder, free_port(), account, throwaway=True)
         self._environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")} | {
@@ -49,7 +67,7 @@ class Place:
     @property
     def environment(self) -> dict[str, str]:
         """Of what is started here beside the gateway."""
-        return self._environment | {"WEIR_HOME": str(self._folder / "tables")}
+        return self._environment | {"WEIR_HOME": str(self.folder / "tables")}
 
     def begin(self, engine_port: int, bare_port: int) -> None:
         self.serve()
@@ -71,7 +89,7 @@ class Place:
         """Each has a home of its own, as on another host."""
         port = free_port()
         environment = self._environment | {
-            "WEIR_HOME": str(self._folder / name),
+            "WEIR_HOME": str(self.folder / name),
             "WEIR_GATEWAY_PORT": str(port),
             "WEIR_GATEWAY_PROCESSES": str(processes),
         }
