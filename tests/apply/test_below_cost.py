@@ -5,7 +5,7 @@ import io
 from django.core.management import call_command
 
 from control.models import PriceBook
-from tests.apply.test_semantics import do, refusal
+from tests.apply.applying import do, refusal
 from tests.metering.conftest import house
 from tests.metering.cost.test_facts import LATER, replica
 from tests.metering.prices.test_costs import costly

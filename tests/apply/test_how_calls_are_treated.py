@@ -5,7 +5,7 @@ import pytest
 from control.models import Route
 from control.routes.compiler import compile_part
 from control.states import Part
-from tests.apply.test_semantics import SERVICE, do, refusal, steps
+from tests.apply.applying import SERVICE, do, refusal, steps
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from control.models import PriceBook
-from tests.apply.test_semantics import LATER, SERVICE, do, steps
+from tests.apply.applying import LATER, SERVICE, do, steps
 
 pytestmark = pytest.mark.django_db
 
