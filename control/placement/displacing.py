@@ -40,11 +40,11 @@ class Displaces:
 
 
 @dataclass(frozen=True)
-class NobodyGivesWay:
+class NoneGivesWay:
     why: str
 
 
-Way = Waits | Displaces | NobodyGivesWay
+Way = Waits | Displaces | NoneGivesWay
 
 
 def seek(need: Need, fleet: Fleet) -> Placed | Unplaced | Waits | Displaces:
@@ -53,7 +53,7 @@ def seek(need: Need, fleet: Fleet) -> Placed | Unplaced | Waits | Displaces:
     if isinstance(found, Placed):
         return found
     match make_way(need, fleet):
-        case NobodyGivesWay():
+        case NoneGivesWay():
             return found
         case Waits() | Displaces() as way:
             fleet.keep(way.device_ids, f"is kept for {need.name}, which is more urgent")
@@ -73,19 +73,19 @@ def make_way(need: Need, fleet: Fleet) -> Way:
     ways = [way for node in nodes if (way := _displaced(need, node, _may_go))]
     # A way that has begun needs the fewest more: the choice holds from tick to tick.
     best = min(ways, key=lambda way: (len(way.replicas), way.node), default=None)
-    return best or NobodyGivesWay("no batch replica stands where it would fit")
+    return best or NoneGivesWay("no batch replica stands where it would fit")
 
 
-def _past_sleepers(need: Need, fleet: Fleet) -> Displaces | NobodyGivesWay:
+def _past_sleepers(need: Need, fleet: Fleet) -> Displaces | NoneGivesWay:
     """What ends already may do: then nobody else is stopped."""
     if not fleet.sleeps:
-        return NobodyGivesWay("only interactive deployments displace others")
+        return NoneGivesWay("only interactive deployments displace others")
     nodes = [node for node in fleet.nodes if _somebody(node, _is_idle)][:NODES_MAX]
     if not any(_without(need, node, _ends) for node in nodes):
         ways = [way for node in nodes if (way := _displaced(need, node, _is_idle))]
         if best := min(ways, key=lambda way: (len(way.replicas), way.node), default=None):
             return best
-    return NobodyGivesWay("no sleeper stands where it would fit")
+    return NoneGivesWay("no sleeper stands where it would fit")
 
 
 def _displaced(need: Need, node: NodeFacts, may_go: Callable[[Holder], bool]) -> Displaces | None:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from control.models import Deployment, Version
 from control.placement import books, facts
-from control.placement.displacing import Displaces, NobodyGivesWay, Waits, make_way
+from control.placement.displacing import Displaces, NoneGivesWay, Waits, make_way
 from control.placement.fleet import Fleet
 from control.placement.rules import place
 from control.placement.world import Placed
@@ -34,5 +34,5 @@ def preview(version: Version, deployment: Deployment, fleet: Fleet) -> Preview:
         case Displaces() as way:
             names = tuple(holder.name for holder in way.replicas)
             return Preview("displaces", f"goes {way}", names)
-        case NobodyGivesWay():
+        case NoneGivesWay():
             return Preview("unplaced", f"finds no place: {found}")

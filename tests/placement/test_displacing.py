@@ -1,10 +1,10 @@
-"""Who gives way to whom, and what is kept for him who waits."""
+"""What gives way to what, and what is kept for a launch that waits."""
 
 from dataclasses import replace
 
 import pytest
 
-from control.placement.displacing import Displaces, NobodyGivesWay, Waits, make_way, seek
+from control.placement.displacing import Displaces, NoneGivesWay, Waits, make_way, seek
 from control.placement.fleet import Fleet
 from control.placement.memory import GIB
 from control.placement.rules import place
@@ -30,8 +30,8 @@ def ids(way):
     ("name", "need", "holders", "way"),
     [
         ("batch gives way", interactive(), [batch(5)], Displaces),
-        ("standard does not displace", a_need(share="own"), [batch(5)], NobodyGivesWay),
-        ("standard does not give way", interactive(), [a_holder(5, 0, 80)], NobodyGivesWay),
+        ("standard does not displace", a_need(share="own"), [batch(5)], NoneGivesWay),
+        ("standard does not give way", interactive(), [a_holder(5, 0, 80)], NoneGivesWay),
         ("who ends already is waited for", interactive(), [batch(5, ends=True)], Waits),
         (
             "anybody who ends is waited for",
@@ -50,19 +50,19 @@ def ids(way):
             "one that ends will do: no sleeper is stopped",
             a_need(share="own"),
             [a_holder(5, 1, 80, ends=True)],
-            NobodyGivesWay,
+            NoneGivesWay,
         ),
         (
             "a sleeper beside one who stays",
             a_need(share="own"),
             [a_holder(5, 0, 1, asleep=True), a_holder(6, 1, 80)],
-            NobodyGivesWay,
+            NoneGivesWay,
         ),
-        ("too large for the card anyway", interactive(100), [batch(5)], NobodyGivesWay),
+        ("too large for the card anyway", interactive(100), [batch(5)], NoneGivesWay),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_who_gives_way(name, need, holders, way):
+def test_what_gives_way(name, need, holders, way):
     assert isinstance(make_way(need, Fleet([a_node(held(1, *holders))])), way)
 
 
@@ -84,19 +84,19 @@ def on_ram(gib, **fields):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_who_gives_way_gives_the_ram_of_his_host_too(name, ram_gib, holders, goes):
+def test_what_gives_way_gives_the_ram_of_its_host_too(name, ram_gib, holders, goes):
     need, node = on_ram(ram_gib), replace(a_node(held(1, *holders)), **RAM)
     assert isinstance(place(need, Fleet([node])), Unplaced)
     way = make_way(need, Fleet([node]))
     if goes is None:
-        assert isinstance(way, NobodyGivesWay)
+        assert isinstance(way, NoneGivesWay)
     elif goes is Waits:
         assert (type(way), way.until) == (Waits, (holders[0].name,))
     else:
         assert ids(way) == goes
 
 
-def test_for_ram_alone_somebody_on_another_card_gives_way_and_no_more_than_will_do():
+def test_for_ram_alone_one_on_another_card_gives_way_and_no_more_than_will_do():
     """The second card is empty; the RAM of its host is not."""
     holders = [batch(5, 0, 40, host_bytes=40 * GIB), batch(6, 40, 80, host_bytes=30 * GIB)]
     node = replace(a_node(held(1, *holders), a_card(2)), **RAM)
@@ -107,7 +107,7 @@ def test_for_ram_alone_somebody_on_another_card_gives_way_and_no_more_than_will_
     assert make_way(on_ram(30), Fleet([node])).until == (ends[0].name,)
 
 
-def test_nobody_gives_way_where_there_is_room():
+def test_none_gives_way_where_there_is_room():
     fleet = Fleet([a_node(held(1, batch(5)), a_card(2))])
     assert isinstance(seek(interactive(), fleet), Placed)
 
@@ -120,7 +120,7 @@ def test_as_few_as_will_do_and_the_youngest_first():
     assert set(ids(make_way(shared, fleet))) == {5, 6, 7}
 
 
-def test_the_choice_holds_while_those_who_give_way_drain():
+def test_the_choice_holds_while_those_that_give_way_drain():
     pair = {"devices": 2}
     began = a_node(held(1, batch(5, ends=True)), held(2, batch(6)), number=2)
     other = a_node(held(3, batch(7)), held(4, batch(8)), number=1)
@@ -131,7 +131,7 @@ def test_the_choice_holds_while_those_who_give_way_drain():
     assert (way.node, way.until) == ("n2", ("d#5", "d#6"))
 
 
-def test_what_is_being_left_is_kept_for_him_who_waits():
+def test_what_is_being_left_is_kept_for_what_waits():
     fleet = Fleet([a_node(held(1, batch(5, 0, 40, ends=True)), held(2, batch(6)))])
     assert isinstance(seek(interactive(), fleet), Waits)
     refused = place(a_need(10, priority="batch", share="shared"), fleet)
@@ -147,7 +147,7 @@ def test_a_sleeper_gives_way_before_one_that_serves():
 def test_while_one_ends_where_it_would_fit_no_sleeper_is_stopped_for_it():
     sleeps, ends = a_holder(5, 0, 1, asleep=True), a_holder(6, 0, 80, ends=True)
     fleet = Fleet([a_node(held(1, sleeps), number=1), a_node(held(2, ends), number=2)])
-    assert isinstance(make_way(a_need(share="own"), fleet), NobodyGivesWay)
+    assert isinstance(make_way(a_need(share="own"), fleet), NoneGivesWay)
 
 
 def test_says_who_would_give_way():

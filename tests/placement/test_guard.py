@@ -22,7 +22,7 @@ def minute(point):
         ("both are well", minute(WELL), minute(WELL), ""),
         ("the older waits for first tokens", minute(SLOW_FIRST), minute(WELL), "TTFT of 5000 ms"),
         ("the older waits for tokens", minute(SLOW_LATER), minute(WELL), "TPOT of 400 ms"),
-        ("the younger misses it himself", minute(WELL), minute(SLOW_LATER), "TPOT of 400 ms"),
+        ("the younger misses it itself", minute(WELL), minute(SLOW_LATER), "TPOT of 400 ms"),
         ("one slow prompt", [SLOW_FIRST, *minute(WELL)], minute(WELL), ""),
         ("too little was seen", [SLOW_FIRST] * 2, minute(WELL), ""),
         ("slow alone", minute(SLOW_LATER), [Latency()] * POINTS_MIN, ""),
