@@ -68,7 +68,10 @@ _LOADS, _LOADED = "Starting to load model", re.compile(r"Loading weights took|Mo
 _FITS = re.compile(r"estimated maximum model length is ([\d,]+)")
 _SERVED = re.compile(rf"{re.escape(READY)}|EngineCore encountered a fatal error")
 _DIED = re.compile(r"(?:Worker proc \S+|EngineCore\S*) died unexpectedly.*|EngineDeadError.*")
-_ANY_ERROR = re.compile(r"\b\w*(?:Error|Exception): .+")
+# Not on lines of advice, which name errors that may come: of few open files, at every start.
+_ANY_ERROR = re.compile(
+    r"^(?!(?:\(\w+ pid=\d+\) )?(?:WARNING|INFO|DEBUG) ).*?(\b\w*(?:Error|Exception): .+)", re.M
+)
 _PREFIX = re.compile(r"^\(\w+ pid=\d+\) (?:[A-Z]+ \S+ \S+ \[[^\]]*\] )?")
 DETAIL_CHARACTERS_MAX = 600
 
@@ -126,7 +129,7 @@ def _read_shards(log: str) -> list[Phase]:
 
 def _unknown(log: str, exit_code: int | None) -> Cause:
     if found := _ANY_ERROR.search(log):
-        return Cause("crashed", _detail(found.group()), retry=True)
+        return Cause("crashed", _detail(found.group(1)), retry=True)
     if exit_code is not None and exit_code < 0:
         return Cause("killed", f"ended by signal {-exit_code}", retry=True)
     said = "an unknown exit code" if exit_code is None else f"exit code {exit_code}"

@@ -188,3 +188,13 @@ def test_the_detail_is_the_engines_own_words_without_its_prefix_and_within_a_lim
     cause = read_cause(line, 1)
     assert cause.detail.startswith("ValueError: bad x")
     assert len(cause.detail) == DETAIL_CHARACTERS_MAX
+
+
+def test_advice_that_names_an_error_is_no_cause():
+    advice = (
+        "(APIServer pid=7) WARNING 11-30 17:52:57 [system_utils.py:255] Found ulimit of 20000. This"
+        " can cause errors like `OSError: [Errno 24] Too many open files`. Consider ulimit -n\n"
+    )
+    assert read_cause(advice + LOG, -9).code == "killed"
+    broken = read_cause(advice + "(EngineCore pid=8) ERROR 11-30 x [a.py:1] ValueError: odd", 1)
+    assert (broken.code, broken.detail) == ("crashed", "ValueError: odd")
