@@ -54,7 +54,7 @@ class Command(BaseCommand):
             order = checked(Order(what, chosen, month, **told))
             self._write(order)
         except Refused as refused:
-            raise CommandError(f"--{refused}") from refused
+            raise CommandError(f"{refused}" if what == INVOICE else f"--{refused}") from refused
         except OperationalError as error:
             raise database_away(error) from error
 

@@ -135,6 +135,11 @@ def test_a_bad_month_is_refused_with_the_right_form(text):
         call_command("export", "usage", "--month", text)
 
 
+def test_what_has_no_option_is_refused_without_one(db):
+    with pytest.raises(CommandError, match=r"^invoice: there is no invoice 'NONE'"):
+        call_command("export", "invoice", "NONE")
+
+
 def test_months_end_where_the_next_begins():
     assert month("2026-12") == (datetime(2026, 12, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
 
