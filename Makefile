@@ -6,12 +6,13 @@ TEST_WEIGHTS := .weir-test/weights
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help setup up down lint test test-setup test-runtime test-rooms test-flows test-engine \
-	test-browser
+	test-browser test-gpu
 
 help:
 	@echo "make up      install, start everything, serve a small model (ARGS=--detach: in the background)"
 	@echo "make down    stop it again, engines too"
 	@echo "make test    lint, rules, flows, a real vLLM engine, a real browser"
+	@echo "make test-gpu   what wants a card: its NVML, a vLLM on it; says so where there is none"
 	@echo "make lint    ruff, import contracts, migrations"
 	@echo "make setup   only install"
 	@echo "make bench-NAME   run tests/bench/NAME.py (gateway, memory, overload, prefix, batching, control, first-light, money)"
@@ -60,6 +61,10 @@ test-engine: test-setup test-runtime
 test-browser: test-setup
 	DJANGO_ALLOW_ASYNC_UNSAFE=1 $(PYTEST) -p no:asyncio -o addopts="-q --strict-markers -p tests.servers" \
 		-W ignore::pytest.PytestConfigWarning -m browser tests/browser
+
+# Not of `make test`, which needs no card.
+test-gpu: test-setup
+	@$(BIN)/python -m tests.gpu
 
 bench-%: setup
 	@test -f tests/bench/$(subst -,_,$*).py || { echo "no benchmark $*: ls tests/bench" >&2; exit 64; }

@@ -1,6 +1,7 @@
 """The engine runtime that tests share, and the tiny model made with it."""
 
 import fcntl
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,13 +13,14 @@ RUNTIMES = SHARED / "runtimes"
 # being installed or fetched in its folders.
 LENT = {"WEIR_RUNTIMES": str(RUNTIMES), "WEIR_WEIGHTS": str(SHARED / "weights")}
 VERSION = "0.32.0"
+DEVICE = os.environ.get("WEIR_TEST_DEVICE", "cpu")  # `make test-gpu` says gpu
 MAKE_SECONDS = 600  # ten times what it takes on two busy cores
 TINY_MODEL = Path(__file__).with_name("tiny_model.py")
 
 
 def install_runtime() -> Path:
-    """vLLM for CPU, installed if it is not there yet; a failure fails the test, it never skips."""
-    asked = installs.poll(lambda: runtime.ensure("vllm", VERSION, "cpu", RUNTIMES))
+    """vLLM, installed if it is not there yet; a failure fails the test, it never skips."""
+    asked = installs.poll(lambda: runtime.ensure("vllm", VERSION, DEVICE, RUNTIMES))
     *_, last = asked
     assert last.state == "done", last.detail
     return Path(last.path)
