@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -73,9 +74,9 @@ class Watched:
             self.elsewhere.append(url)
 
 
-@pytest.fixture
-def page(browser: Browser, weir: Weir) -> Iterator[Page]:
-    """A page of an operator who has signed in; it fails the test if it errs or looks elsewhere."""
+@contextmanager
+def opened(browser: Browser, weir: Weir) -> Iterator[Page]:
+    """A page in a browser of its own; it fails the test if it errs or looks elsewhere."""
     context = browser.new_context(
         base_url=weir.console_url,
         viewport={"width": 1280, "height": 900},
@@ -86,19 +87,26 @@ def page(browser: Browser, weir: Weir) -> Iterator[Page]:
     page = context.new_page()
     page.set_default_timeout(HANG_MS)
     watched = Watched(page, weir.console_url)
-    sign_in(page, weir)
     yield page
     context.close()
     assert watched.errors == []
     assert watched.elsewhere == []
 
 
-def sign_in(page: Page, weir: Weir) -> None:
+@pytest.fixture
+def page(browser: Browser, weir: Weir) -> Iterator[Page]:
+    """Of an operator who has signed in."""
+    with opened(browser, weir) as page:
+        sign_in(page, "operator", weir.home.read("operator").strip())
+        page.wait_for_url(f"{weir.console_url}/")
+        yield page
+
+
+def sign_in(page: Page, name: str, password: str) -> None:
     page.goto("/")
-    page.get_by_label("Name").fill("operator")
-    page.get_by_label("Password").fill(weir.home.read("operator").strip())
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(f"{weir.console_url}/")
 
 
 @pytest.fixture
