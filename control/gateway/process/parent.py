@@ -38,6 +38,7 @@ _LOOK_SECONDS = 0.1
 _NICENESS = 5  # a quarter of a core that workers want for themselves; shipping takes a sixth
 _STEADY_SECONDS = 10.0  # a worker that lived so long starts again without waiting
 _BACK_OFF_SECONDS_MAX = 5.0
+_SETTLING_SECONDS = 10.0  # of a worker whose calls have ended, on a busy host
 
 
 @dataclass
@@ -168,7 +169,7 @@ class Parent:
         running = [child.process for child in self._children if child.process]
         for process in running:
             process.terminate()
-        until = time.monotonic() + self._drain_seconds + 3
+        until = time.monotonic() + self._drain_seconds + _SETTLING_SECONDS
         for process in running:
             try:
                 process.wait(max(until - time.monotonic(), 0.1))

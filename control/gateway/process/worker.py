@@ -206,7 +206,8 @@ class Worker:
         self._gateway.draining = True
         await self._listener.accept_waiting()
         self._listener.stop_listening()
-        for _ in range(int(self._limits.drain_seconds / _DRAIN_LOOK_SECONDS)):
+        until = self._clock.now() + self._limits.drain_seconds
+        while self._clock.now() < until:
             if not self._shared.calls and not self._listener.is_needed():
                 return
             await asyncio.sleep(_DRAIN_LOOK_SECONDS)

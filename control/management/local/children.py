@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 from django.conf import settings
 
+from control.management.gateways import limits_given
 from control.management.local.postgres import Postgres
 from control.management.local.processes import Child
 from control.management.local.valkey import Valkey
@@ -16,8 +17,8 @@ from control.management.local.valkey import Valkey
 PYTHON = sys.executable
 MANAGE = str(settings.BASE_DIR / "manage.py")
 PROBE_SECONDS_MAX = 2
-# The gateway lets running streams end; the rest finish what they are doing.
-GATEWAY_GRACE_SECONDS = 35
+GATEWAY_SETTLING_SECONDS = 15  # once it has let running streams end, whose time is a limit
+# The rest finish what they are doing.
 WORKER_GRACE_SECONDS = 20
 ENGINES_GRACE_SECONDS = 120
 
@@ -51,7 +52,7 @@ def gateway(listeners: Sequence[socket.socket]) -> Child:
         ready=answers(f"{settings.WEIR_GATEWAY_URL}/health"),
         # Running calls may end when only the supervisor died.
         death_signal=signal.SIGTERM,
-        grace_seconds=GATEWAY_GRACE_SECONDS,
+        grace_seconds=limits_given().drain_seconds + GATEWAY_SETTLING_SECONDS,
         # Workers without a parent serve until those of the next one do.
         leaves_others=True,
         lends=tuple(listeners),
