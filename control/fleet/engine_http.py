@@ -94,8 +94,10 @@ def one_token(at: Address, timeout_seconds: float) -> Answer:
     return Answer(found.good, found.reason, found.used, _ONE_TOKEN_ASKED)
 
 
-def complete(at: Address, ids: list[int], most: int, timeout_seconds: float) -> Answer:
-    """So many tokens after these."""
+def complete(
+    at: Address, ids: list[int], most: int, timeout_seconds: float, logprobs: int | None = None
+) -> Answer:
+    """So many tokens after these, each with so many log probabilities."""
     body = {
         "model": at.served_name,
         "prompt": ids,
@@ -103,6 +105,7 @@ def complete(at: Address, ids: list[int], most: int, timeout_seconds: float) -> 
         "ignore_eos": True,
         "temperature": 0,
         "user": "weir",
+        "logprobs": logprobs,
     }
     found = _post(at, _SMALLEST[0][0], body, timeout_seconds, f"a call of {len(ids)} tokens")
     return Answer(found.good, found.reason, found.used, (len(ids), most))

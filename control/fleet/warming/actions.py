@@ -99,7 +99,8 @@ class WarmUps:
             seconds = max(min(until - monotonic(), CALL_SECONDS), 1.0)
             prompts = [rules.prompt(shape, number + place) for place in range(shape.at_once)]
             number += shape.at_once
-            ask = partial(self._noted, replica_id, engine_http.complete, where)
+            complete = partial(engine_http.complete, logprobs=shape.logprobs)
+            ask = partial(self._noted, replica_id, complete, where)
             asked = [self._calls.submit(ask, ids, shape.output_tokens, seconds) for ids in prompts]
             for answer in [one.result() for one in asked]:
                 if not answer.good:

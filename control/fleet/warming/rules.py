@@ -16,14 +16,19 @@ class Shape:
     prompt_tokens: int
     output_tokens: int = OUTPUT_TOKENS
     at_once: int = 1
+    logprobs: int | None = None
 
 
 def shapes(context_tokens: int, slots: int) -> tuple[Shape, ...]:
-    """Alone and short, as many as come together, and a long prompt: what kernels differ by."""
+    """Alone and short, as many as come together, and a long prompt: what kernels differ by.
+
+    One asks for log probabilities: what counts them is compiled at the first such call, and
+    everybody's answers stand still meanwhile.
+    """
     room = max(context_tokens - OUTPUT_TOKENS, 1)
     output = min(OUTPUT_TOKENS, max(context_tokens - 1, 1))
     together = min(slots, BATCH_CALLS_MAX)
-    wanted = [Shape(min(SHORT_TOKENS, room), output)]
+    wanted = [Shape(min(SHORT_TOKENS, room), output, logprobs=1)]
     if together > 1:
         wanted.append(Shape(min(BATCH_TOKENS, room), output, together))
     return (*wanted, Shape(min(LONG_TOKENS_MAX, room), output))

@@ -8,11 +8,11 @@ from control.fleet.warming.rules import Shape, prompt, shapes
 @pytest.mark.parametrize(
     ("context_tokens", "slots", "wanted"),
     [
-        (32_768, 256, (Shape(16), Shape(64, at_once=8), Shape(2048))),
-        (512, 2, (Shape(16), Shape(64, at_once=2), Shape(508))),
-        (2048, 1, (Shape(16), Shape(2044))),
-        (10, 4, (Shape(6), Shape(6, at_once=4), Shape(6))),
-        (2, 1, (Shape(1, 1), Shape(1, 1))),
+        (32_768, 256, (Shape(16, logprobs=1), Shape(64, at_once=8), Shape(2048))),
+        (512, 2, (Shape(16, logprobs=1), Shape(64, at_once=2), Shape(508))),
+        (2048, 1, (Shape(16, logprobs=1), Shape(2044))),
+        (10, 4, (Shape(6, logprobs=1), Shape(6, at_once=4), Shape(6))),
+        (2, 1, (Shape(1, 1, logprobs=1), Shape(1, 1))),
     ],
 )
 def test_shapes_fit(context_tokens, slots, wanted):
