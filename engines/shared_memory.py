@@ -1,4 +1,4 @@
-"""Segments in /dev/shm that a killed engine could not take back."""
+"""Segments and semaphores in /dev/shm that a killed engine could not take back."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 from engines.processes import PROC
 
 SHM = Path("/dev/shm")
-_PATTERN = "psm_*"  # what Python's multiprocessing.shared_memory calls them
+# What Python's multiprocessing calls its segments and its semaphores.
+_PATTERNS = ("psm_*", "sem.mp-*")
 
 
 def free_leftovers(since_seconds: float) -> list[str]:
@@ -15,7 +16,8 @@ def free_leftovers(since_seconds: float) -> list[str]:
     A whole engine killed with -9 leaves hundreds of megabytes behind: the process that would
     have cleaned up was killed with it.
     """
-    leftovers = {path.name: path for path in SHM.glob(_PATTERN) if _is_ours(path, since_seconds)}
+    found = (path for pattern in _PATTERNS for path in SHM.glob(pattern))
+    leftovers = {path.name: path for path in found if _is_ours(path, since_seconds)}
     if leftovers:
         for name in _in_use(set(leftovers)):
             leftovers.pop(name)

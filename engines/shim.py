@@ -16,7 +16,7 @@ def main() -> None:
     record["pid"] = os.getpid()
     record["start_ticks"] = int(text[text.rindex(")") + 2 :].split()[19])
     write(os.path.join(folder, "engine.json"), json.dumps(record))
-    os.chdir("/")
+    os.chdir(folder)  # what it leaves where it runs goes with its folder
     try:
         os.execv(argv[0], argv)
     except OSError as error:

@@ -166,6 +166,9 @@ def _environment(spec: EngineSpec, base_env: Mapping[str, str], fast: bool) -> d
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "PYTHONUNBUFFERED": "1",
+        # It never removes its sockets: they are to go with the folder in which it runs. A path
+        # from the root might be longer than a socket's may be.
+        "VLLM_RPC_BASE_PATH": ".",
         # A start is given up when it stalls, by whoever watches it, not because it takes long.
         "VLLM_ENGINE_READY_TIMEOUT_S": str(READY_WAIT_SECONDS),
         # An empty list hides every card from an engine for CPU.

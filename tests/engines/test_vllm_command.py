@@ -75,6 +75,7 @@ def test_the_environment_is_short_and_holds_no_secret_of_the_platform():
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "PYTHONUNBUFFERED": "1",
+        "VLLM_RPC_BASE_PATH": ".",
         "VLLM_ENGINE_READY_TIMEOUT_S": "14400",
         "CUDA_VISIBLE_DEVICES": "",
         "VLLM_CACHE_ROOT": "/home/weir/cache/vllm",
