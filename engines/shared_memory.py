@@ -1,4 +1,4 @@
-"""Segments and semaphores in /dev/shm that a killed engine could not take back."""
+"""Segments in /dev/shm that a killed engine could not take back."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 from engines.processes import PROC
 
 SHM = Path("/dev/shm")
-# What Python's multiprocessing calls its segments and its semaphores.
-_PATTERNS = ("psm_*", "sem.mp-*")
+# What Python's multiprocessing.shared_memory calls them. Not its semaphores (sem.mp-*, 32 bytes):
+# one that a process which starts is to open by its name is held by nobody until then.
+_PATTERN = "psm_*"
 
 
 def free_leftovers(since_seconds: float) -> list[str]:
@@ -16,8 +17,7 @@ def free_leftovers(since_seconds: float) -> list[str]:
     A whole engine killed with -9 leaves hundreds of megabytes behind: the process that would
     have cleaned up was killed with it.
     """
-    found = (path for pattern in _PATTERNS for path in SHM.glob(pattern))
-    leftovers = {path.name: path for path in found if _is_ours(path, since_seconds)}
+    leftovers = {path.name: path for path in SHM.glob(_PATTERN) if _is_ours(path, since_seconds)}
     if leftovers:
         for name in _in_use(set(leftovers)):
             leftovers.pop(name)
