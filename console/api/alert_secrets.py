@@ -1,16 +1,15 @@
 """By which secret a tenant's receiver knows our alerts, over REST; another one."""
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from console.api.base import OperatorsOnly
+from console.api.base import NAME, OperatorsOnly
 from control.metering.alerts import secrets
 
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 NOT_KEPT = {"Cache-Control": "no-store"}
 
 

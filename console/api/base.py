@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.authentication import BasicAuthentication, SessionAuthentication
 from rest_framework.exceptions import APIException, NotFound, ValidationError
@@ -18,6 +19,9 @@ from console.parts import Rows
 from control.checks import Problem, Refused, Unknown
 
 REASON_CHARACTERS_MAX = 500
+NAME_CHARACTERS_MAX = 96
+NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
+TENANT = OpenApiParameter("tenant", str, description="Only of this one")
 
 
 class Pages(LimitOffsetPagination):
@@ -82,6 +86,14 @@ def read(form: type[Form], request: Request) -> dict:
     given = form(data=request.data)
     given.is_valid(raise_exception=True)
     return given.validated_data
+
+
+def named(request: Request, name: str) -> str:
+    """A name of the query; empty if it is left out."""
+    value = request.query_params.get(name, "")
+    if len(value) > NAME_CHARACTERS_MAX or "\x00" in value:
+        raise ValidationError({name: "is no name"})
+    return value
 
 
 def answer(error: Exception, context: dict) -> Response | None:

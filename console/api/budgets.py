@@ -7,16 +7,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from console.api.base import OperatorsOnly, read
+from console.api.base import NAME, TENANT, OperatorsOnly, named, read
 from console.api.tenancy import BudgetForm
 from control.metering import spending
 from control.metering.alerts import actions, facts
 from control.tenancy.budgets import set_budget
 from control.tenancy.rules import BudgetWanted
 
-NAME_CHARACTERS_MAX = 63
-TENANT = OpenApiParameter("tenant", str, description="Only of this one")
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
 
 
@@ -53,16 +50,11 @@ class AlertShape(serializers.Serializer):
     answer = serializers.CharField()
 
 
-def _tenant(request: Request) -> str:
-    name = request.query_params.get("tenant", "")
-    return name[: NAME_CHARACTERS_MAX + 1].replace("\x00", "")
-
-
 class Budgets(OperatorsOnly, APIView):
     @extend_schema(parameters=[TENANT], responses=UseShape(many=True))
     def get(self, request: Request) -> Response:
         """All budgets in their present period, the most used first."""
-        found = spending.budgets(timezone.now(), _tenant(request))
+        found = spending.budgets(timezone.now(), named(request, "tenant"))
         return Response(UseShape(found, many=True).data)
 
 
@@ -88,8 +80,8 @@ class ScopedBudget(OperatorsOnly, APIView):
     )
     def delete(self, request: Request, name: str) -> Response:
         """Remove it."""
-        named = [request.query_params.get(each, "")[:64] for each in ("project", "key")]
-        set_budget((name, *named), None, **self.who())
+        scope = [named(request, each) for each in ("project", "key")]
+        set_budget((name, *scope), None, **self.who())
         return Response(status=204)
 
 
@@ -97,7 +89,7 @@ class Alerts(OperatorsOnly, APIView):
     @extend_schema(parameters=[TENANT], responses=AlertShape(many=True))
     def get(self, request: Request) -> Response:
         """The newest 200."""
-        found = facts.alerts(_tenant(request), count=facts.ROWS_MAX)
+        found = facts.alerts(named(request, "tenant"), count=facts.ROWS_MAX)
         return Response(AlertShape(found, many=True).data)
 
 

@@ -1,19 +1,17 @@
 """A tenant's prepaid credit over REST: what is left, what came in, and a top-up."""
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from console.api.base import Form, OperatorsOnly, read
+from console.api.base import NAME, Form, OperatorsOnly, read
 from control.metering.prepaid import actions, facts
 from control.metering.prepaid.rules import CreditWanted
 from control.states import CreditKind
 from control.tenancy.facts import tenant
-
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 
 
 class CreditForm(Form):

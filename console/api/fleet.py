@@ -1,13 +1,13 @@
 """Deployments and routes over REST."""
 
 from django.utils import timezone
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from console.api.base import Form, Noun, read
+from console.api.base import NAME, Form, Noun, read
 from console.api.placing import PlacingForm, PreviewShape, placing
 from console.api.recovery import Cures
 from console.api.route_shape import RouteShape
@@ -17,8 +17,6 @@ from console.api.upkeep import UpkeepForm, upkeep
 from console.parts import Rows
 from control.fleet import actions, facts, places
 from control.routes import facts as routes
-
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 
 
 class ScaleForm(Form):

@@ -5,12 +5,11 @@ from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from console.api.base import Form, OperatorsOnly, read
+from console.api.base import TENANT, Form, OperatorsOnly, named, read
 from console.files import file_of
 from control.metering.exports import schedules
 from control.metering.exports.orders import Order
@@ -26,8 +25,6 @@ from control.metering.invoices import actions, corrections, facts, terms
 from control.metering.invoices.wanted import TermsWanted
 from control.metering.rules import Tokens
 
-NAME_CHARACTERS_MAX = 96
-TENANT = OpenApiParameter("tenant", str, description="Only of this one")
 ROWS = 1000
 
 
@@ -106,18 +103,11 @@ class TermsForm(Form):
     )
 
 
-def _text(request: Request, name: str) -> str:
-    value = request.query_params.get(name, "")
-    if len(value) > NAME_CHARACTERS_MAX or "\x00" in value:
-        raise ValidationError({name: "is no name"})
-    return value
-
-
 class Periods(OperatorsOnly, APIView):
     @extend_schema(parameters=[TENANT], responses=PeriodShape(many=True))
     def get(self, request: Request) -> Response:
         """The newest thousand."""
-        found = facts.period_list(timezone.now(), _text(request, "tenant"), count=ROWS)
+        found = facts.period_list(timezone.now(), named(request, "tenant"), count=ROWS)
         return Response(PeriodShape(found, many=True).data)
 
 
@@ -134,7 +124,7 @@ class Invoices(OperatorsOnly, APIView):
     @extend_schema(parameters=[TENANT], responses=InvoiceShape(many=True))
     def get(self, request: Request) -> Response:
         """The newest thousand, without their lines."""
-        found = facts.invoices(_text(request, "tenant"), count=ROWS)
+        found = facts.invoices(named(request, "tenant"), count=ROWS)
         return Response(InvoiceShape(found, many=True).data)
 
 
@@ -195,9 +185,9 @@ class Export(OperatorsOnly, APIView):
     def get(self, request: Request, what: str) -> StreamingHttpResponse:
         """A file, as `weir export` writes it, row after row."""
         names = ("month", "tenant", "model", "number", "version")
-        told = {name: _text(request, name) for name in names}
+        told = {name: named(request, name) for name in names}
         told = {name: value for name, value in told.items() if value}
-        return file_of(Order(what, _text(request, "format_"), **told))
+        return file_of(Order(what, named(request, "format_"), **told))
 
 
 class ScheduleForm(Form):

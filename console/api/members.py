@@ -7,11 +7,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from console.api.base import Form, OperatorsOnly, read
+from console.api.base import NAME, Form, OperatorsOnly, read
 from control.tenancy.facts import tenant
 from control.tenancy.members import actions, facts
 
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 USERNAME = OpenApiParameter("username", str, OpenApiParameter.PATH)
 
 

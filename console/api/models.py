@@ -1,16 +1,14 @@
 """Models and versions over REST, with the fit card of each version."""
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from console.api.base import Noun
+from console.api.base import NAME, Noun
 from console.api.shapes import Named
 from control.catalog import facts, fitting
-
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 
 
 class VersionShape(serializers.Serializer):

@@ -1,20 +1,18 @@
 """Nodes over REST: what they are, and where they may be left out of."""
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from console.api.base import Form, Noun, read
+from console.api.base import NAME, Form, Noun, read
 from console.api.disk import DiskShape
 from console.api.recovery import Quarantine
 from console.api.shapes import NodeShape
 from control.fleet.disk import facts as disk
 from control.fleet.nodes import actions, facts, rules
-
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 
 
 class CordonForm(Form):

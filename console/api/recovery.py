@@ -1,15 +1,13 @@
 """What failures taught, over REST: overrides, another try, and cards in quarantine."""
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from console.api.base import Form, read
+from console.api.base import NAME, Form, read
 from control.recovery import actions, facts
-
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 
 
 class OverrideShape(serializers.Serializer):

@@ -3,11 +3,10 @@
 from django.core.validators import MaxValueValidator
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from console.api.base import Form, Noun, read
+from console.api.base import NAME, TENANT, Form, Noun, named, read
 from console.api.shapes import KeyShape, NewKeyShape, TenantShape
 from console.parts import Rows
 from control.states import BudgetMode, Priority
@@ -21,7 +20,6 @@ from control.tenancy.rules import (
 )
 
 LARGEST = MaxValueValidator(2**63 - 1)
-NAME = OpenApiParameter("name", str, OpenApiParameter.PATH)
 ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
 
 
@@ -112,12 +110,10 @@ class Keys(Noun):
     lookup_value_converter = "int"
 
     def rows(self) -> Rows:
-        tenant = self.request.query_params.get("tenant", "")
-        if len(tenant) > 63 or "\x00" in tenant:
-            raise ValidationError({"tenant": "is no name"})
+        tenant = named(self.request, "tenant")
         return Rows(facts.key_count(tenant), lambda **span: facts.keys(tenant, **span))
 
-    @extend_schema(parameters=[OpenApiParameter("tenant", str)])
+    @extend_schema(parameters=[TENANT])
     def list(self, request: Request) -> Response:
         """Active keys first; none with its secret."""
         return super().list(request)

@@ -6,13 +6,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from console.api.base import OperatorsOnly
+from console.api.base import OperatorsOnly, named
 from console.api.shapes import UsageShape
 from control.metering import exports, facts
 
 GROUPS_MAX = 4
 FILTERS = ("tenant", "key", "model", "route")
-NAME_CHARACTERS_MAX = 96
 PARAMETERS = [
     OpenApiParameter("month", str, description="As in 2026-11; this month if left out"),
     OpenApiParameter("group", str, many=True, enum=[*facts.GROUPS, *facts.TIMES], default="model"),
@@ -26,9 +25,7 @@ class Usage(OperatorsOnly, APIView):
         """Calls, tokens and amounts of the calls that started in a month (UTC), by group."""
         given = request.query_params
         since, until = exports.month(given.get("month", f"{timezone.now():%Y-%m}"))
-        names = {
-            name: given.get(name, "")[:NAME_CHARACTERS_MAX].replace("\x00", "") for name in FILTERS
-        }
+        names = {name: named(request, name) for name in FILTERS}
         wanted = exports.UsageWanted(since, until, **names)
         rows = facts.usage(wanted, given.getlist("group")[:GROUPS_MAX] or ["model"])
         return Response(UsageShape(rows, many=True).data)

@@ -247,3 +247,11 @@ def test_the_schema_is_valid_and_names_every_noun(api):
     schema = api.get("/api/schema/?format=json").json()
     validate_schema(schema)
     assert {path.split("/")[2] for path in schema["paths"]} >= set(ADDRESSES) - {"schema"}
+
+
+@pytest.mark.parametrize("noun", ["budgets", "alerts", "usage", "keys", "invoices", "periods"])
+@pytest.mark.parametrize("name", ["a" * 97, "a%00b"])
+def test_what_can_be_no_name_is_refused_wherever_one_asks_by_it(api, noun, name):
+    answer = api.get(f"/api/{noun}/?tenant={name}")
+    assert answer.status_code == 400
+    assert problems(answer) == {"tenant": "is no name"}
