@@ -12,17 +12,15 @@ from console.api.costs import Weights as TokenWeights
 from console.api.credit import Credit
 from console.api.disk import Runtimes, Weights
 from console.api.drift import Drifts
+from console.api.exports import Export, OneSchedule, Schedules
 from console.api.fleet import Deployments, Routes
 from console.api.invoices import (
     Close,
     Corrections,
-    Export,
     Goodwill,
     Invoices,
     OneInvoice,
-    OneSchedule,
     Periods,
-    Schedules,
     Terms,
 )
 from console.api.members import Member, Members
