@@ -9,6 +9,7 @@ from control.placement.fleet import Fleet
 from control.placement.memory import GIB
 from control.placement.rules import place
 from control.placement.world import Placed, Unplaced
+from engines.vllm.choices import card_wanted
 from tests.placement.cards import a_card, a_holder, a_need, a_node, held
 
 URGENT = {"priority": "interactive", "share": "own", "name": "chat"}
@@ -153,3 +154,10 @@ def test_while_one_ends_where_it_would_fit_no_sleeper_is_stopped_for_it():
 def test_says_who_would_give_way():
     way = make_way(interactive(), Fleet([a_node(held(1, batch(5)))]))
     assert str(way) == "on n1, where d#5 of priority batch would give way"
+
+
+@pytest.mark.parametrize(("capability", "way"), [("8.0", NoneGivesWay), ("8.9", Displaces)])
+def test_nobody_gives_way_on_a_card_that_cannot_run_what_comes(capability, way):
+    card = held(1, batch(5), compute_capability=capability)
+    need = interactive(card=card_wanted("fp8_per_channel", "auto", "auto"))
+    assert isinstance(make_way(need, Fleet([a_node(card)])), way)
