@@ -1,9 +1,6 @@
 """A world of values in which plans are carried out: nodes, launches, processes, gateways, calls."""
 
-from dataclasses import replace
-
 from control.fleet.draining.rules import Draining, GatewayFacts, Stop, judge
-from control.placement.world import DeviceFacts, NodeFacts
 from control.reconcile import world as seen
 from control.reconcile.rules import plan
 from control.states import (
@@ -11,12 +8,12 @@ from control.states import (
     REPLICA_FINAL,
     REPLICA_MOVES,
     DeploymentState,
-    NodeState,
     ReplicaState,
 )
-from tests.reconcile.model_rows import Engine, Machine, Row, Wanted
+from tests.reconcile.model_hosts import ANYWHERE, Hosts
+from tests.reconcile.model_rows import Engine, Row, Wanted, a_machine
 from tests.reconcile.model_sleep import DRAIN, Sleepers, overlap
-from tests.reconcile.worlds import AT, NEED
+from tests.reconcile.worlds import AT
 
 S = ReplicaState
 BEFORE_PROCESS = {S.PLACED: S.PREPARING, S.PREPARING: S.STARTING}
@@ -28,12 +25,12 @@ class KilledTooEarly(AssertionError):
     """A call that ran, before the deadline of its replica."""
 
 
-class Model(Sleepers):
-    def __init__(self, machines=3, deployments=2):
+class Model(Sleepers, Hosts):
+    def __init__(self, machines=3, deployments=2, count=1):
         self.at = AT
         self.version = 1  # of the replicas' part
-        self.machines = {n: Machine(n) for n in range(1, machines + 1)}
-        self.wanted = {n: Wanted(n, 1) for n in range(1, deployments + 1)}
+        self.machines = {n: a_machine(n) for n in range(1, machines + 1)}
+        self.wanted = {n: Wanted(n, count) for n in range(1, deployments + 1)}
         self.rows: dict[int, Row] = {}
         self.engines: dict[int, Engine] = {}  # processes, by launch
         self.gateways = {"g1": (1, frozenset()), "g2": (1, frozenset())}  # version, may call
@@ -53,7 +50,11 @@ class Model(Sleepers):
         )
 
     def tick(self):
-        return self.carry_out(plan(self.world()), self.states())
+        """What was there as the plan was made is there as it is carried out at once."""
+        actions = plan(self.world())
+        done = self.carry_out(actions, self.states())
+        assert not [it for it in actions if isinstance(it, seen.Start) and it not in done]
+        return done
 
     def states(self):
         return {row.id: row.state for row in self.rows.values()}
@@ -101,9 +102,11 @@ class Model(Sleepers):
         held = tuple((s.device_id, *bounds) for s in action.placed.shares for bounds in s.ranges)
         if any(overlap(new, old) for new in held for old in self.held()):
             return False
-        id_ = len(self.rows) + 1
+        id_, ram = len(self.rows) + 1, action.placed.host_bytes
         node = action.placed.node_id
-        self.rows[id_] = Row(id_, action.deployment_id, action.generation, node, held)
+        if ram > self.ram_free(node):
+            return False
+        self.rows[id_] = Row(id_, action.deployment_id, action.generation, node, held, ram)
         self.rows[id_].state_at = self.at
         self._note(seen.Note(action.deployment_id, ""))
         return True
@@ -226,6 +229,7 @@ class Model(Sleepers):
             shares = [share for share in self.held() if share[0] == machine.id]
             assert not any(overlap(a, b) for n, a in enumerate(shares) for b in shares[n + 1 :])
             assert sum(upper - lower for _, lower, upper in shares) <= machine.total
+            assert self.ram_free(machine.id) >= 0
         for id_, engine in self.engines.items():
             assert self.rows[id_].held, "its memory is offered while its process runs"
             assert not (engine.asleep and self.rows[id_].state is S.READY), "calls would hang"
@@ -251,7 +255,7 @@ class Model(Sleepers):
             state=DeploymentState.ACTIVE,
             version_id=one.id,
             wanted=one.count,
-            need=NEED,
+            need=ANYWHERE,
             note=one.note,
             hindrance=one.hindrance,
             launch_after=one.launch_after,
@@ -279,10 +283,3 @@ class Model(Sleepers):
             calls=row.calls,
             sleep_level=row.sleep_level,
         )
-
-    def _node(self, machine):
-        booked = tuple(share[1:] for share in self.held() if share[0] == machine.id)
-        silent = "" if machine.state is NodeState.READY else f"is {machine.state}"
-        device = DeviceFacts(machine.id, f"u{machine.id}", "RAM", "cpu", machine.total)
-        device = replace(device, booked=booked, blocked=silent)
-        return NodeFacts(machine.id, f"n{machine.id}", silent, (device,))

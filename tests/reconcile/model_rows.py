@@ -14,6 +14,7 @@ class Row:
     generation: int
     node: int
     held: tuple = ()
+    ram_bytes: int = 0  # of its host, beside the card; booked while anything is held
     state: ReplicaState = ReplicaState.PLACED
     state_at: object = AT
     ready_at: object = None
@@ -36,11 +37,20 @@ class Engine:
 @dataclass
 class Machine:
     id: int
+    kind: str = "cpu"
     total: int = 9 * GIB  # four launches
+    ram_bytes: int = 0  # beside cards
     up: bool = True  # its agent; engines do not need it
     state: NodeState = NodeState.READY
     state_at: object = AT
     heartbeat_at: object = AT
+
+
+def a_machine(number: int) -> Machine:
+    """One of two has a card, where six launches fit; its RAM is enough for three."""
+    if number % 2:
+        return Machine(number, "gpu", 16 * GIB, 12 * GIB)
+    return Machine(number)
 
 
 @dataclass

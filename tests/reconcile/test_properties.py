@@ -16,9 +16,9 @@ pick = st.integers(0, 1_000_000)
 
 
 class Fleet(RuleBasedStateMachine):
-    @initialize(machines=st.integers(1, 3), deployments=st.integers(1, 3))
-    def begin(self, machines, deployments):
-        self.model = Model(machines, deployments)
+    @initialize(machines=st.integers(1, 3), deployments=st.integers(1, 3), count=st.integers(1, 2))
+    def begin(self, machines, deployments, count):
+        self.model = Model(machines, deployments, count)
         self.late = []  # plans that another reconciler made and has not carried out
 
     # --- time, and those who act ---
