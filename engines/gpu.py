@@ -3,7 +3,6 @@
 import threading
 from dataclasses import dataclass, field, replace
 
-import psutil
 import pynvml
 
 from engines import host, nvml, topology
@@ -26,7 +25,7 @@ class Reader:
     _driver: str = ""
     _cuda: str = ""
     _initialised: bool = False
-    _cpu_read_before: bool = False
+    _processors: host.ProcessorSeconds | None = None  # at the reading before
     _hanging: threading.Thread | None = None
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
@@ -131,10 +130,7 @@ class Reader:
 
     def _read_cpu(self, error: str = "") -> GpuReading:
         total, free = host.memory_bytes()
-        percent = psutil.cpu_percent()
-        # psutil tells the use since the call before; of the first call it can say nothing.
-        utilisation = percent / 100 if self._cpu_read_before else None
-        self._cpu_read_before = True
+        before, self._processors = self._processors, host.processor_seconds()
         return GpuReading(
             uuid=host.cpu_uuid(),
             index=0,
@@ -142,7 +138,7 @@ class Reader:
             name=host.processor_name(),
             memory_total_bytes=total,
             memory_free_bytes=free,
-            utilisation_ratio=utilisation,
+            utilisation_ratio=self._processors.ratio_since(before),
             power_watts=None,
             temperature_celsius=None,
             error=error,

@@ -3,11 +3,25 @@
 import hashlib
 import socket
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 _MACHINE_ID = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 _ID_CHARACTERS = 12
+
+
+class ProcessorSeconds(NamedTuple):
+    """Of all processors, since the host was started."""
+
+    busy: float
+    whole: float
+
+    def ratio_since(self, before: "ProcessorSeconds | None") -> float | None:
+        """None where no time has passed that could tell."""
+        if before is None or self.whole <= before.whole:
+            return None
+        return min(max((self.busy - before.busy) / (self.whole - before.whole), 0.0), 1.0)
 
 
 def machine_id() -> str:
@@ -40,6 +54,13 @@ def oom_kills(root: Path = Path("/")) -> int | None:
         if (count := _named(folder / name, "oom_kill")) is not None
     ]
     return max(counts, default=None)
+
+
+def processor_seconds() -> ProcessorSeconds:
+    """Not psutil's cpu_percent: it remembers for each thread, and every reading has its own."""
+    times = psutil.cpu_times()
+    whole = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+    return ProcessorSeconds(whole - times.idle - getattr(times, "iowait", 0.0), whole)
 
 
 def processor_name() -> str:

@@ -1,8 +1,11 @@
 """The memory of a host: what it has, within what its control groups leave (case P01)."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from engines import host
+from engines.host import ProcessorSeconds
 
 
 @pytest.mark.parametrize(
@@ -43,3 +46,19 @@ def test_memory_is_what_the_control_group_leaves(tmp_path, files, own, expected)
         assert (total, free) == expected
     else:
         assert total == host.memory_bytes()[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "ratio"),
+    [(None, None), ((10.0, 100.0), 0.25), ((30.0, 200.0), None), ((40.0, 199.0), 0.0)],
+)
+def test_use_of_processors_is_of_the_time_since_the_reading_before(before, ratio):
+    earlier = ProcessorSeconds(*before) if before else None
+    assert ProcessorSeconds(35.0, 200.0).ratio_since(earlier) == ratio
+
+
+def test_what_processors_did_is_told_to_every_thread_alike():
+    first = host.processor_seconds()
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(host.processor_seconds).result()
+    assert 0 < first.busy <= second.busy <= second.whole

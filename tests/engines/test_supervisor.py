@@ -214,12 +214,16 @@ def test_shared_memory_that_a_killed_engine_left_is_freed_and_used_segments_stay
     record = launched(folder, script + SLEEPER)
     name = supervisor.log_tail(folder)[0]
     used = shared_memory.SharedMemory(create=True, size=4096)
+    coming = Path("/dev/shm", f"sem.mp-{used.name}")  # another engine that starts will open it
+    coming.touch()
     try:
         os.kill(record.pid, signal.SIGKILL)
         assert supervisor.stop(folder, 10).gone
         assert not Path("/dev/shm", name).exists()
         assert Path("/dev/shm", used.name).exists()
+        assert coming.exists()
     finally:
+        coming.unlink(missing_ok=True)
         used.close()
         used.unlink()
 
