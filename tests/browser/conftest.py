@@ -8,9 +8,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, StorageState, sync_playwright
 
-from tests.flows.weir import Weir, running
+from tests.flows.weir import Weir
 
 # Playwright's loop runs in this thread, which Django would take for an asynchronous caller.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
@@ -35,8 +35,11 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def weir() -> Iterator[Weir]:
-    with running() as started:
-        yield started
+    made = Weir().with_schema()
+    try:
+        yield made.start()
+    finally:
+        made.clean_up()
 
 
 @pytest.fixture(scope="session")
@@ -75,10 +78,11 @@ class Watched:
 
 
 @contextmanager
-def opened(browser: Browser, weir: Weir) -> Iterator[Page]:
+def opened(browser: Browser, weir: Weir, kept: StorageState | None = None) -> Iterator[Page]:
     """A page in a browser of its own; it fails the test if it errs or looks elsewhere."""
     context = browser.new_context(
         base_url=weir.console_url,
+        storage_state=kept,
         viewport={"width": 1280, "height": 900},
         color_scheme="light",
         reduced_motion="reduce",  # what is read is not what is on its way to another colour
@@ -93,12 +97,20 @@ def opened(browser: Browser, weir: Weir) -> Iterator[Page]:
     assert watched.elsewhere == []
 
 
-@pytest.fixture
-def page(browser: Browser, weir: Weir) -> Iterator[Page]:
-    """Of an operator who has signed in."""
+@pytest.fixture(scope="session")
+def signed_in(browser: Browser, weir: Weir) -> StorageState:
+    """What a browser keeps of an operator who has signed in."""
     with opened(browser, weir) as page:
         sign_in(page, "operator", weir.home.read("operator").strip())
         page.wait_for_url(f"{weir.console_url}/")
+        return page.context.storage_state()
+
+
+@pytest.fixture
+def page(browser: Browser, weir: Weir, signed_in: StorageState) -> Iterator[Page]:
+    """Of that operator."""
+    with opened(browser, weir, signed_in) as page:
+        page.goto("/")
         yield page
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import httpx
 import psutil
@@ -176,7 +177,8 @@ def test_calls_go_on_without_postgresql_and_their_usage_arrives_afterwards(weir)
             process.resume()
         for _ in range(2):
             old = weir.pids()["postgres"]
-            os.kill(old, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # the first one's memory was still in use
+                os.kill(old, signal.SIGKILL)
             another(weir, "postgres", old)
         calls.wait_for_answers()
     assert calls.broken == []
@@ -215,6 +217,9 @@ def test_a_killed_supervisor_starts_again_and_the_engines_answer_at_once(weir):
     engines = engine_pids(weir)
     with traffic(weir) as calls:
         weir.kill_supervisor()
+        for process in weir.processes():
+            with suppress(psutil.NoSuchProcess):  # it has ended since
+                assert process.ppid() in (1, *engines)
         weir.start()
         calls.wait_for_answers()
     assert engine_pids(weir) == engines
@@ -225,6 +230,7 @@ def test_engines_kept_by_down_answer_at_once_after_the_next_up(weir):
     engines = engine_pids(weir)
     with traffic(weir) as calls:
         weir.stop("--keep-engines")
+        assert not weir.home.is_claimed()
         weir.start()
         calls.wait_for_answers()
     assert engine_pids(weir) == engines

@@ -24,7 +24,7 @@ def places(tmp_path_factory):
     """n1 is where `weir up` runs; n2 has the cards."""
     weir, host = Weir(SERVICE, WEIR_NODE_NAME="n1"), None
     try:
-        weir.start(ready=False)
+        weir.with_schema().start(ready=False)
         host = Host(weir, "n2", build(tmp_path_factory.mktemp("nvml"))).start()
         weir.wait_until_ready()
         yield weir, host

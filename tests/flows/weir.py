@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -242,13 +242,3 @@ def is_alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-@contextmanager
-def running(service: Path | str = STUB, **environment: str) -> Iterator[Weir]:
-    """Started and ready; whatever happens, nothing is left."""
-    weir = Weir(service, **environment)
-    try:
-        yield weir.start()
-    finally:
-        weir.clean_up()

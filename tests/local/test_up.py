@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import django
@@ -18,7 +17,7 @@ import pytest
 from control.management.local.account import Account
 from control.management.local.ports import free_port
 from tests.flows.books import books_balance
-from tests.flows.weir import HANG_SECONDS, Weir, is_alive, running, until
+from tests.flows.weir import HANG_SECONDS, Weir, is_alive, until
 from tests.servers import ROOT, servers
 
 NAMES = {"postgres", "valkey", "web", "gateway", "control", "scheduler", "node"}
@@ -28,8 +27,13 @@ NOTHING = "apiVersion: weir/v1\n"
 
 @pytest.fixture(scope="module")
 def weir():
-    with running() as weir:
-        yield weir
+    """With SIGINT ignored, as a shell starts what runs in the background."""
+    made = Weir()
+    made.options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    try:
+        yield made.start()
+    finally:
+        made.clean_up()
 
 
 def answers(weir: Weir) -> bool:
@@ -76,9 +80,10 @@ def test_what_nobody_can_listen_on_is_told(settings, said):
 
 
 def test_another_home_runs_beside_it_with_servers_of_the_operator(weir):
-    with psycopg.connect(servers.postgres.url, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE another")
-    url = servers.postgres.url.rpartition("/")[0] + "/another"
+    server, _, schema = servers.postgres.url.rpartition("/")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE another TEMPLATE {schema}")
+    url = f"{server}/another"
     other = Weir(NOTHING, WEIR_DATABASE_URL=url, WEIR_REDIS_URL=servers.valkey.url)
     try:
         other.start(ready=False)
@@ -91,39 +96,10 @@ def test_another_home_runs_beside_it_with_servers_of_the_operator(weir):
     assert answers(weir)
 
 
-def test_kill_9_of_the_supervisor_leaves_the_engines_and_the_next_start_adopts_them(weir):
-    before = weir.engines()
-    weir.kill_supervisor()
-    left = weir.processes()
-    engines = {record["pid"] for record in before.values()}
-    assert engines <= {process.pid for process in left}
-    for process in left:
-        with suppress(psutil.NoSuchProcess):  # it has ended since
-            assert process.ppid() in (1, *engines)
-
-    weir.start()
-    assert {record["pid"] for record in weir.engines().values()} == engines
-    assert answers(weir)
-    books_balance(weir)
-
-
-def test_engines_may_stay_while_the_rest_is_down(weir):
-    engines = {record["pid"] for record in weir.engines().values()}
-    weir.stop("--keep-engines")
-    assert {process.pid for process in weir.processes()} >= engines
-    assert not weir.home.is_claimed()
-    weir.start()
-    assert {record["pid"] for record in weir.engines().values()} == engines
-
-
 def test_ctrl_c_stops_everything_even_when_started_with_sigint_ignored(weir):
-    weir.stop("--keep-engines")
-    weir.options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
-    weir.start()
     weir.process.send_signal(signal.SIGINT)
     assert weir.process.wait(HANG_SECONDS) == 0
     assert weir.processes() == []
-    weir.options = {}
 
 
 def test_the_next_start_serves_before_the_model_does_and_shows_the_same_key(weir):
@@ -139,7 +115,7 @@ def test_the_next_start_serves_before_the_model_does_and_shows_the_same_key(weir
 
 
 def test_in_the_background_it_returns_with_the_card_and_secrets_stay_closed():
-    weir = Weir()
+    weir = Weir().with_schema()
     try:
         done = weir.weir("up", "--detach", "--service", str(weir.service))
         assert done.returncode == 0, done.stderr
@@ -158,7 +134,7 @@ def test_in_the_background_it_returns_with_the_card_and_secrets_stay_closed():
 
 def test_it_runs_on_when_nobody_reads_what_it_says():
     """As `weir up | head` leaves it."""
-    weir = Weir()
+    weir = Weir().with_schema()
     try:
         argv = [*weir.command, "up", "--service", str(weir.service)]
         weir.process = subprocess.Popen(argv, env=weir.environment, stdout=subprocess.PIPE)
@@ -173,7 +149,7 @@ def test_it_runs_on_when_nobody_reads_what_it_says():
 
 
 def test_a_service_file_that_is_refused_stops_everything_again():
-    weir = Weir("apiVersion: weir/v1\ntenants: [{nam: acme}]\n")
+    weir = Weir("apiVersion: weir/v1\ntenants: [{nam: acme}]\n").with_schema()
     done = weir.weir("up", "--service", str(weir.service))
     try:
         assert done.returncode == 1
