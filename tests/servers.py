@@ -1,6 +1,7 @@
 """PostgreSQL and Valkey for the tests: real ones, of each process that runs some."""
 
 import atexit
+import fcntl
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -25,9 +27,9 @@ ROOT = Path(__file__).parent.parent
 STARTING_SECONDS_MAX = 60
 ENDING_SECONDS_MAX = 60
 # A test's ports are picked long before somebody listens there: none of those that the instances
-# which tests start pick for their servers, and of its own part.
+# which tests start pick for their servers, and of a part that its process has for itself.
 PORTS = range(10000, 17000)
-PARTS = 8  # the last one for a run without workers
+PARTS = 32
 SHARED = ROOT / ".weir-test"  # engine runtimes and weights: too large to make for each run
 
 
@@ -44,11 +46,19 @@ def end(server: subprocess.Popen, by: signal.Signals) -> None:
         server.wait()
 
 
-def own_ports() -> range:
-    """Of this process among those that test side by side, so that none picks another's port."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-    part = int(worker) % (PARTS - 1) if worker else PARTS - 1
-    return PORTS[part::PARTS]
+def own_ports() -> tuple[range, TextIO]:
+    """Of this process among those that test side by side, so that none picks another's port;
+    as long as the file is open."""
+    SHARED.mkdir(exist_ok=True)
+    for part in range(PARTS):
+        lock = (SHARED / f"ports-{part}.lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+        else:
+            return PORTS[part::PARTS], lock
+    raise pytest.UsageError(f"{PARTS} processes test here already")
 
 
 class Servers:
@@ -119,7 +129,7 @@ class Servers:
             time.sleep(0.02)
 
 
-ports.CHOICE = own_ports()
+ports.CHOICE, _held_while_we_run = own_ports()
 servers = Servers()
 atexit.register(servers.stop)
 
