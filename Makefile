@@ -5,7 +5,7 @@ TEST_RUNTIMES := .weir-test/runtimes
 TEST_WEIGHTS := .weir-test/weights
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup up down lint test test-setup test-runtime test-rooms test-flows test-engine \
+.PHONY: help setup up down lint test compiled test-setup test-runtime test-rooms test-flows test-engine \
 	test-browser test-gpu
 
 help:
@@ -38,8 +38,13 @@ lint: test-setup
 
 # Rooms and pages side by side, each with servers of its own: much of either is waiting for processes.
 # What they say is shown as they say it, so that a run that was ended from outside tells how far it came.
-test: lint
+test: test-setup
+	@$(MAKE) --no-print-directory -j2 lint compiled
 	@$(MAKE) --no-print-directory -j2 test-rooms test-browser
+
+# Else each of the processes that test compiles all of the tests, and all that they import.
+compiled: test-setup
+	@said=$$($(PYTEST) --collect-only) || { echo "$$said"; exit 1; }
 
 # Workers take file after file (which they begin with: tests/conftest.py). More of them than cores,
 # because flows wait. Tests of a real engine install its runtime themselves, while others run.
