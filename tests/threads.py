@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from threading import Semaphore, Thread
 
-HANG_SECONDS = 300
+HANG_SECONDS = 300  # ten times what a step takes where others run beside it on two cores
 
 
 class Call(Future):

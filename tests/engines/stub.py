@@ -14,10 +14,9 @@ from typing import Any
 import httpx
 
 from control.management.local.ports import free_port
+from tests.threads import HANG_SECONDS
 
 ROOT = Path(__file__).parent.parent.parent
-START_WAIT_SECONDS = 60
-HANG_GUARD_SECONDS = 60
 KEY = "stub-key"
 AUTHORISED = {"authorization": f"Bearer {KEY}"}
 HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello there"}]}
@@ -60,7 +59,7 @@ def running_stub(*arguments: str, name: str = "m") -> Iterator[StubEngine]:
 
 
 def _await_health(url: str, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + START_WAIT_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline:
         assert process.poll() is None, "the stub ended at once"
         try:
@@ -80,7 +79,7 @@ def events(text: str) -> list[dict]:
 
 
 def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANG_GUARD_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.02)

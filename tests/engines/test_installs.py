@@ -14,8 +14,8 @@ import pytest
 from engines import installs, processes
 from engines.installs import Job
 from engines.spec import Install
+from tests.threads import HANG_SECONDS
 
-HANG_GUARD_SECONDS = 60
 # A worker as engines.runtime is one: it makes its folder, marks it, and does as the test says.
 WORKER = """
 import sys, time
@@ -49,7 +49,7 @@ def ensure(job: Job, what: str) -> Install:
 
 
 def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANG_GUARD_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.02)
@@ -126,7 +126,7 @@ def test_a_worker_outlives_the_kill_of_its_starter(job):
         "ensure(job, 'time.sleep(600)'); working(job); os.kill(os.getpid(), 9)"
     )
     argv = [sys.executable, "-c", code]
-    killed = subprocess.run(argv, check=False, timeout=2 * HANG_GUARD_SECONDS)
+    killed = subprocess.run(argv, check=False, timeout=2 * HANG_SECONDS)
     assert killed.returncode == -9
     assert ensure(job, "").state == "running"
 

@@ -12,13 +12,13 @@ from engines.stub.answers import pieces
 from engines.stub.script import Raw
 from tests.engines.stub import (
     AUTHORISED,
-    HANG_GUARD_SECONDS,
     HELLO,
     ROOT,
     events,
     eventually,
     running_stub,
 )
+from tests.threads import HANG_SECONDS
 
 
 def test_a_script_serves_so_many_calls_then_the_next_one_does(engine):
@@ -135,7 +135,7 @@ def test_sigterm_tells_running_streams_that_the_engine_died():
 def start(*arguments: str, **env: str) -> subprocess.CompletedProcess:
     argv = [sys.executable, "-m", "engines.stub", *arguments]
     return subprocess.run(
-        argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=HANG_GUARD_SECONDS
+        argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=HANG_SECONDS
     )
 
 

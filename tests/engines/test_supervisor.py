@@ -15,7 +15,7 @@ import pytest
 
 from engines import orphans, processes, supervisor
 from engines.spec import Command, EngineSpec
-from tests.threads import Threads
+from tests.threads import HANG_SECONDS, Threads
 
 SPEC = EngineSpec(
     replica_id=4_000_000_001,  # no instance of Weir on this host has a replica of this number
@@ -31,7 +31,6 @@ SPEC = EngineSpec(
 )
 SLEEPER = "import time; print('up', flush=True); time.sleep(600)"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPER
-HANG_GUARD_SECONDS = 60
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def launched(folder: Path, script: str, spec: EngineSpec = SPEC) -> supervisor.E
 
 
 def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANG_GUARD_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.02)
@@ -122,7 +121,7 @@ def test_an_engine_outlives_the_kill_of_its_launcher_and_is_adopted(folder, home
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     argv = [sys.executable, "-c", code]
-    killed = subprocess.run(argv, check=False, timeout=2 * HANG_GUARD_SECONDS)
+    killed = subprocess.run(argv, check=False, timeout=2 * HANG_SECONDS)
     assert killed.returncode == -signal.SIGKILL
     record = supervisor.adopt(folder)
     assert record is not None

@@ -13,8 +13,7 @@ from control.reconcile import loop
 from control.states import ReservationState
 from engines import supervisor
 from tests.fleet.rows import a_deployment, a_version
-
-HANG_SECONDS = 60
+from tests.threads import HANG_SECONDS
 
 
 class World:

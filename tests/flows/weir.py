@@ -23,9 +23,9 @@ from control.management.local.home import Home
 from control.management.local.ports import free_port
 from tests import schema
 from tests.servers import ROOT
+from tests.threads import HANG_SECONDS
 
 STUB = ROOT / "examples" / "stub.yaml"
-HANG_SECONDS = 300  # ten times what a step takes where others run beside it on two cores
 POLL_SECONDS = 0.05
 
 

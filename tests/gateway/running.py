@@ -14,8 +14,7 @@ from control.management.local.ports import free_port
 from control.routes import compiler
 from control.states import Part
 from tests.gateway.place import KEY
-
-HANG_SECONDS = 60
+from tests.threads import HANG_SECONDS
 
 
 def until(holds: Callable[[], object], what: str) -> object:

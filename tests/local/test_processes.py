@@ -12,8 +12,8 @@ import pytest
 
 from control.management.local.home import Home
 from control.management.local.processes import Child, DidNotStart, Supervisor
+from tests.threads import HANG_SECONDS
 
-HANG_SECONDS = 30
 SLEEP = "import time; time.sleep(600)"
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
