@@ -101,6 +101,8 @@ def _database(url: str) -> dict:
         "HOST": parts.hostname or "",
         "PORT": port,
         "CONN_MAX_AGE": 0,
+        # Of the pool's: after a restart of PostgreSQL each would else fail whoever gets it first.
+        "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {"pool": {"min_size": 0, "max_size": 8, "timeout": 10}, **_PATIENCE},
     }
 
