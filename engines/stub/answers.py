@@ -112,6 +112,8 @@ async def _steps(answer: Answer, call: Call, made: Plan, counters: Counters, res
     for position in range(len(made.texts)):
         if script.fail_after_tokens is not None and answer.made >= script.fail_after_tokens:
             await _break(script, call, response)
+        if script.gate and answer.made >= script.hold_after_tokens:
+            await script.gate.wait()
         if position:
             await asyncio.sleep(made.token_seconds)
             counters.itl.observe(time.monotonic() - last)

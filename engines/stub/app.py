@@ -246,9 +246,13 @@ class Stub:
         response.send(200, encode({}))
 
     def _read_order(self, order: Any) -> None:
-        """{"clear": true}, {"health": 503 | "hang"} and {"script": {…}, "times": n}, or several."""
-        if not isinstance(order, dict) or order.keys() - {"clear", "health", "script", "times"}:
-            raise BadScript("an order has script, times, health and clear, and nothing else")
+        """{"clear": true}, {"health": 503 | "hang"}, {"go_on": true} and {"script": {…},
+        "times": n}, or several."""
+        known = {"clear", "go_on", "health", "script", "times"}
+        if not isinstance(order, dict) or order.keys() - known:
+            raise BadScript("an order has script, times, health, go_on and clear, and nothing else")
+        if order.get("go_on"):
+            self.scripts.go_on()
         if order.get("clear"):
             self.scripts.clear()
             self._health = 200

@@ -1,7 +1,8 @@
 """What the stub is told to do with the next calls: delays, faults, any bytes."""
 
+import asyncio
 from collections import deque
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 TIMES_MAX = 1_000_000
@@ -42,6 +43,8 @@ class Script:
     fail_with: str = "error"  # "error" (vLLM's event, then [DONE]) | "fin" | "rst" | "exit"
     hang: bool = False  # never answer, or never go on after fail_after_tokens
     raw: Raw | None = None
+    hold_after_tokens: int | None = None  # and go on when an order says so
+    gate: asyncio.Event | None = field(default=None, compare=False)  # opened by that order
 
 
 @dataclass
@@ -49,9 +52,17 @@ class Scripts:
     """Scripts wait in a row; each serves so many calls, then the next one does."""
 
     _waiting: deque[list] = field(default_factory=deque)
+    _gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, script: Script, times: int) -> None:
+        if script.hold_after_tokens is not None:
+            script = replace(script, gate=self._gate)
         self._waiting.append([script, times])
+
+    def go_on(self) -> None:
+        """All that are held; those of later orders are held anew."""
+        self._gate.set()
+        self._gate = asyncio.Event()
 
     def clear(self) -> None:
         self._waiting.clear()
@@ -71,7 +82,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(
         ("tokens", "prompt_tokens", "cached_tokens", "reasoning_tokens", "status"), (int,)
     ),
-    "fail_after_tokens": (int,),
+    **dict.fromkeys(("fail_after_tokens", "hold_after_tokens"), (int,)),
     **dict.fromkeys(("text", "error", "retry_after", "usage", "fail_with", "hex"), (str,)),
     **dict.fromkeys(("end", "framing", "content_type"), (str,)),
     "hang": (bool,),
@@ -88,7 +99,7 @@ _CHOICES = {
 
 def read_script(given: Any) -> Script:
     """A Script from JSON, or BadScript."""
-    members = _checked(given, {one.name for one in fields(Script)})
+    members = _checked(given, {one.name for one in fields(Script)} - {"gate"})
     if "raw" in members:
         members["raw"] = _read_raw(members["raw"])
     return Script(**members)

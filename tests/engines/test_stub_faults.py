@@ -60,6 +60,19 @@ def test_a_call_that_hangs_ends_when_its_client_leaves(engine):
     eventually(lambda: [one["outcome"] for one in engine.seen()["requests"]][-1:] == ["aborted"])
 
 
+def test_an_answer_is_held_until_it_is_told_to_go_on(engine):
+    engine.script(tokens=3, hold_after_tokens=1)
+    url, before = f"{engine.url}/v1/chat/completions", engine.seen()["generation_tokens"]
+    asked = {"json": HELLO | {"stream": True}, "headers": AUTHORISED, "timeout": HANG_SECONDS}
+    with httpx.stream("POST", url, **asked) as answer:
+        lines = (line for line in answer.iter_lines() if line)
+        said = [next(lines), next(lines)]  # who speaks, and a token
+        assert engine.seen()["generation_tokens"] == before + 1
+        engine.order(go_on=True)
+        assert len(events("\n".join([*said, *lines]))) >= 4
+    assert engine.seen()["generation_tokens"] == before + 3
+
+
 def test_its_health_is_what_it_is_told(engine):
     engine.order(health=503)
     assert httpx.get(f"{engine.url}/health", timeout=30).status_code == 503
@@ -97,7 +110,7 @@ def test_raw_bytes_in_frames_are_one_event_a_write():
         ({"script": {"raw": {"hex": "zz"}}}, "raw needs hex"),
         ({"script": {"raw": {"hex": "00", "split": 0}}}, "raw.split must be"),
         ({"script": {"tokens": 1}, "times": 0}, "times must be a whole number from 1"),
-        ({"scripts": []}, "an order has script, times, health and clear"),
+        ({"scripts": []}, "an order has script, times, health, go_on and clear"),
     ],
 )
 def test_a_wrong_order_is_refused_by_name(engine, order, message):

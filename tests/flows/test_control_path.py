@@ -125,17 +125,16 @@ def test_an_engine_killed_while_a_call_runs_is_replaced(weir):
     assert "truncated" in events(weir)
 
 
-def answers_long(weir: Weir, replica: int) -> None:
-    """To its next call: so long that what is applied meanwhile finds it open."""
+def tell(weir: Weir, replica: int, **order: object) -> None:
+    """The stub engine of that replica."""
     ((host, port),) = weir.rows("SELECT host, port FROM control_replica WHERE id = %s", replica)
-    order = {"script": {"tokens": 200}}
     httpx.post(f"http://{host}:{port}/stub/script", json=order, timeout=30).raise_for_status()
 
 
 def test_e06_a_drained_engine_ends_its_call_first_and_then_is_gone(weir):
     before = event_count(weir)
     replica, engine, _ = the_replica(weir)
-    answers_long(weir, replica)
+    tell(weir, replica, script={"hold_after_tokens": 1})
     with (
         weir.client() as client,
         client.stream("POST", "/v1/chat/completions", json=CHAT | {"stream": True}) as answer,
@@ -144,6 +143,7 @@ def test_e06_a_drained_engine_ends_its_call_first_and_then_is_gone(weir):
         next(lines)
         wants(weir, 0)
         until(lambda: the_replica(weir, "draining"), "a replica that drains")
+        tell(weir, replica, go_on=True)
         said = [line for line in lines if line]
     assert said[-1] == "data: [DONE]"
     until(lambda: not is_alive(engine), "an engine that is gone")
