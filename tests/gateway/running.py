@@ -31,8 +31,8 @@ def build_all() -> None:
 
 
 class Running:
-    def __init__(self, environment: dict[str, str], processes: int = 1) -> None:
-        self.port, self.metrics_port = free_port(), free_port()
+    def __init__(self, environment: dict[str, str], processes: int = 1, port: int = 0) -> None:
+        self.port, self.metrics_port = port or free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process = subprocess.Popen(
             [sys.executable, str(settings.BASE_DIR / "manage.py"), "gateway"],

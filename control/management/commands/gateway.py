@@ -7,9 +7,11 @@ from argparse import ArgumentParser
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from control.gateway.process import sockets
+from control.gateway.process import sockets, succession
 from control.gateway.process.parent import Parent
+from control.gateway.process.worker import spool_folder
 from control.management.gateways import limits_given
+from control.management.local.ports import why_not
 from control.telemetry.otlp import Exporter
 
 
@@ -42,6 +44,14 @@ def _sockets(listeners: str) -> list[socket.socket]:
     bind, port = settings.WEIR_BIND, settings.WEIR_GATEWAY_PORT
     try:
         given = sockets.inherited(listeners) or sockets.handed(settings.WEIR_LISTEN)
+        if not given and (why := _why_not(bind, port)):
+            raise CommandError(f"cannot listen on {bind} port {port}: {why}")
         return sockets.listening(bind, port, settings.WEIR_GATEWAY_PROCESSES, given)
     except OSError as error:
         raise CommandError(f"cannot listen on {bind} port {port}: {error.strerror}") from None
+
+
+def _why_not(bind: str, port: int) -> str:
+    """The kernel would share calls out between this gateway and another one of this port. Workers
+    that outlived the parent before this one may have it: they go when ours serve."""
+    return "" if succession.orphans(spool_folder(settings.WEIR_HOME)) else why_not(port, bind)

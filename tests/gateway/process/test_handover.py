@@ -166,19 +166,50 @@ def test_a_worker_whose_parent_never_comes_back_goes_in_the_end(environment, key
     assert running.status("/health") is None
 
 
+def refused(environment: dict[str, str], port: int) -> str:
+    done = subprocess.run(
+        [sys.executable, str(settings.BASE_DIR / "manage.py"), "gateway"],
+        env={**environment, "WEIR_GATEWAY_PORT": str(port)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    return done.stderr
+
+
 def test_a_port_that_is_taken_is_named(environment, key):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = subprocess.run(
-            [sys.executable, str(settings.BASE_DIR / "manage.py"), "gateway"],
-            env={**environment, "WEIR_GATEWAY_PORT": str(port)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    assert done.returncode == 1
-    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in done.stderr
+        said = refused(environment, port)
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in said
+
+
+def test_no_second_gateway_takes_a_part_of_anothers_calls(environment, key, tmp_path):
+    """Both would let the kernel share the port."""
+    running = Running(environment)
+    try:
+        until(lambda: running.status() == 200, "the gateway is ready")
+        for home in (environment["WEIR_HOME"], str(tmp_path)):
+            said = refused({**environment, "WEIR_HOME": home}, running.port)
+            assert f"port {running.port}: Address already in use" in said
+    finally:
+        running.stop()
+
+
+def test_the_next_parent_takes_the_port_of_workers_that_lost_theirs(environment, key):
+    running = Running(environment)
+    until(lambda: running.status() == 200, "the gateway is ready")
+    [orphan] = running.workers()
+    running.process.kill()
+    running.process.wait(60)
+    again = Running(environment, port=running.port)
+    try:
+        until(lambda: not orphan.is_running(), "the worker goes")
+        assert again.status() == 200
+    finally:
+        again.stop()
 
 
 @pytest.mark.parametrize(
