@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import LoginView, PasswordResetConfirmView
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -41,6 +41,11 @@ def for_members(view):
 def who(request: HttpRequest) -> dict:
     """What every action asks for: who, why and when."""
     return {"by": request.user.username, "reason": "console", "at": timezone.now()}
+
+
+def said(values: QueryDict, name: str) -> str:
+    """What a form or an address says, without the one character that PostgreSQL cannot keep."""
+    return values.get(name, "").strip().replace("\0", "")
 
 
 class OperatorsOnly(LoginRequiredMiddleware):

@@ -6,6 +6,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from console.access import said
 from console.parts import Rows
 from control.tenancy import facts
 
@@ -14,7 +15,7 @@ ROWS = 50
 
 @require_safe
 def show(request: HttpRequest) -> HttpResponse:
-    subject = request.GET.get("subject", "").strip()[:160]
+    subject = said(request.GET, "subject")[:160]
     rows = Rows(
         facts.audit_count(subject=subject), lambda **span: facts.audit(subject=subject, **span)
     )

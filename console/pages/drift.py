@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from console import parts
-from console.access import who
+from console.access import said, who
 from console.refusals import told
 from control.metering.drift import actions
 
@@ -20,8 +20,6 @@ def show(request: HttpRequest) -> HttpResponse:
 @require_POST
 def close(request: HttpRequest, drift_id: int) -> HttpResponse:
     with told(request):
-        actions.close_incident(
-            drift_id, **who(request) | {"reason": request.POST.get("reason", "")}
-        )
+        actions.close_incident(drift_id, **who(request) | {"reason": said(request.POST, "reason")})
         messages.success(request, "The incident is closed: what you wrote is kept with it.")
     return redirect("drift")

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from console.access import who
+from console.access import said, who
 from console.parts import Rows
 from console.refusals import mark, told
 from control.checks import Refused
@@ -44,7 +44,7 @@ class KeyForm(forms.Form):
 def show(request: HttpRequest) -> HttpResponse:
     form = KeyForm(request.POST or None, initial={"tenant": request.GET.get("tenant")})
     new = _create(form, request) if form.is_valid() else None
-    tenant = request.GET.get("tenant", "")[:63]
+    tenant = said(request.GET, "tenant")[:63]
     rows = Rows(facts.key_count(tenant), lambda **span: facts.keys(tenant, **span))
     page = Paginator(rows, ROWS).get_page(request.GET.get("page"))
     context = {"form": form, "new": new, "page": page, "tenant": tenant, "now": timezone.now()}

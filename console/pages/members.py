@@ -5,14 +5,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from console.access import who
+from console.access import said, who
 from console.refusals import told
 from control.tenancy.members import actions
 
 
 @require_POST
 def change(request: HttpRequest, name: str) -> HttpResponse:
-    username = request.POST.get("username", "").strip()
+    username = said(request.POST, "username")
     with told(request):
         match request.POST.get("do"):
             case "add":

@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from console import parts
-from console.access import who
+from console.access import said, who
 from console.refusals import told
 from control.fleet.disk import actions
 
@@ -37,7 +37,7 @@ def one(request: HttpRequest, name: str) -> HttpResponse:
 def prefetch(request: HttpRequest, name: str) -> HttpResponse:
     """Every node is asked for the weights of a version, before a launch needs them."""
     with told(request):
-        asked = actions.prefetch(name, request.POST.get("version", ""), **who(request))
+        asked = actions.prefetch(name, said(request.POST, "version"), **who(request))
         messages.success(
             request, f"Asked of {len(asked)} nodes: " + ", ".join(a.node for a in asked)
         )

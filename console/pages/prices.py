@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
-from console.access import who
+from console.access import said, who
 from console.refusals import mark, or_404, told
 from control.checks import Refused
 from control.metering.prices import actions, facts, traffic
@@ -134,7 +134,7 @@ def one(request: HttpRequest, model: str) -> HttpResponse:
 @require_http_methods(["POST"])
 def withdraw(request: HttpRequest, model: str) -> HttpResponse:
     """A book ends now: of a tenant everyone's holds again, of everyone there is no price."""
-    tenant = request.POST.get("tenant", "")[:63]
+    tenant = said(request.POST, "tenant")[:63]
     with told(request):
         actions.withdraw_price(model, tenant, **who(request))
         messages.success(request, "The book holds no more from now on.")

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from console.access import who
+from console.access import said, who
 from console.refusals import told
 from control.recovery import actions
 
@@ -21,12 +21,12 @@ def retry(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def release(request: HttpRequest, name: str) -> HttpResponse:
-    return _carry_out(request, "node", name, actions.release_device, request.POST.get("device", ""))
+    return _carry_out(request, "node", name, actions.release_device, said(request.POST, "device"))
 
 
 @require_POST
 def quarantine(request: HttpRequest, name: str) -> HttpResponse:
-    uuid = request.POST.get("device", "")
+    uuid = said(request.POST, "device")
     return _carry_out(request, "node", name, actions.quarantine_device, uuid)
 
 

@@ -4,6 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
+from console.access import said
 from console.refusals import or_404
 from control.metering import kept
 from control.metering.kept import KeptWanted
@@ -27,4 +28,4 @@ def one(request: HttpRequest, call_id: str) -> HttpResponse:
 
 
 def _given(request: HttpRequest, name: str) -> str:
-    return request.GET.get(name, "").strip().replace("\0", "")[:CHARACTERS_MAX]
+    return said(request.GET, name)[:CHARACTERS_MAX]

@@ -118,3 +118,18 @@ def test_audit_is_filtered_by_subject(console, fleet):
     shown = console.get("/audit/?subject=node-1").content.decode()
     assert "node-1" in shown
     assert "tenant-1" not in shown
+
+
+@pytest.mark.parametrize(
+    ("page", "given"),
+    [
+        ("/tenants/tenant-1/members/", {"do": "add", "username": "\0"}),
+        ("/models/prefetch/m/", {"version": "\0"}),
+        ("/nodes/node-1/release/", {"device": "\0"}),
+    ],
+)
+def test_what_postgresql_cannot_keep_is_refused_and_not_an_error(console, fleet, page, given):
+    fleet(1)
+    assert console.post(page, given).status_code == 302
+    assert console.get("/audit/?subject=%00").status_code == 200
+    assert console.get("/keys/?tenant=%00").status_code == 200
