@@ -184,6 +184,16 @@ def test_it_dies_and_comes_back_and_nothing_is_lost_or_made_up(weir, outside):
     agree(weir)
 
 
+def test_what_others_ask_it_past_the_gateway_is_an_incident_of_exactly_those_tokens(weir, outside):
+    agree(weir)
+    outside.answer_past_weir(tokens=1500)
+    found = hours(weir)
+    assert sum(hour["unexplained"]["output"] for hour in found) == 1500, found
+    said = weir.weir("drift")
+    assert said.returncode == 1
+    assert "INCIDENT" in said.stdout
+
+
 def test_frozen_it_is_out_of_the_routes_until_it_answers_again(weir, outside):
     kill(outside.process.pid, signal.SIGSTOP)
     try:
@@ -192,15 +202,6 @@ def test_frozen_it_is_out_of_the_routes_until_it_answers_again(weir, outside):
         kill(outside.process.pid, signal.SIGCONT)
     is_in(weir, "ready")
     assert until(lambda: ask(weir, max_tokens=3).status_code == 200, "an answer")
-
-
-def test_what_others_ask_it_past_the_gateway_is_an_incident_of_exactly_those_tokens(weir, outside):
-    agree(weir)
-    outside.answer_past_weir(tokens=1500)
-    assert sum(hour["unexplained"]["output"] for hour in hours(weir)) == 1500
-    said = weir.weir("drift")
-    assert said.returncode == 1
-    assert "INCIDENT" in said.stdout
 
 
 def test_taken_away_nobody_is_sent_to_it_and_it_lives_on(weir, outside):
