@@ -7,7 +7,6 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
-from django.urls import path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 # WhiteNoise streams files synchronously; they are small, so that costs nothing worth a warning.
@@ -19,12 +18,13 @@ from console.live.charts import ChartsConsumer  # noqa: E402  as above
 from console.live.own import OwnPartConsumer  # noqa: E402  as above
 from console.live.parts import PartConsumer  # noqa: E402  as above
 from console.live.playground import PlaygroundConsumer  # noqa: E402  as above
+from console.paths import path  # noqa: E402  as above
 
 sockets = URLRouter(
     [
         path("live/charts/", ChartsConsumer.as_asgi()),
         path("live/part/<slug:name>/", PartConsumer.as_asgi()),
-        path("live/part/<slug:name>/<str:about>/", PartConsumer.as_asgi()),
+        path("live/part/<slug:name>/<name:about>/", PartConsumer.as_asgi()),
         path("live/own/<slug:name>/", OwnPartConsumer.as_asgi()),
         path("live/playground/", PlaygroundConsumer.as_asgi()),
     ]

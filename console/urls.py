@@ -3,7 +3,7 @@
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LogoutView
 from django.http import HttpResponse
-from django.urls import include, path
+from django.urls import include
 
 from console.access import ChoosePassword, SignIn
 from console.api import own_usage
@@ -36,6 +36,7 @@ from console.pages import (
     upkeep,
     usage,
 )
+from console.paths import path
 
 
 @login_not_required
@@ -71,8 +72,8 @@ urlpatterns = [
     path("nodes/<slug:name>/remove/", nodes.remove, name="remove-node"),
     path("nodes/<slug:name>/cordon/", nodes.cordon, name="cordon"),
     path("models/", models.show, name="models"),
-    path("models/<str:name>/", models.one, name="model"),
-    path("models/prefetch/<str:name>/", models.prefetch, name="prefetch"),
+    path("models/<name:name>/", models.one, name="model"),
+    path("models/prefetch/<name:name>/", models.prefetch, name="prefetch"),
     path("models/routes/<path:name>/", models.route, name="route"),
     path("tenants/", tenants.show, name="tenants"),
     path("tenants/<slug:name>/", tenants.one, name="tenant"),
@@ -84,13 +85,13 @@ urlpatterns = [
     path("keys/<int:key_id>/revoke/", keys.revoke, name="revoke-key"),
     path("usage/", usage.show, name="usage"),
     path("usage/traces/", traces.show, name="traces"),
-    path("usage/traces/<str:call_id>/", traces.one, name="trace"),
+    path("usage/traces/<name:call_id>/", traces.one, name="trace"),
     path("usage/drift/", drift.show, name="drift"),
     path("usage/drift/<int:drift_id>/close/", drift.close, name="close-drift"),
     path("usage/calls.csv", usage.export, name="usage-csv"),
     path("costs/", costs.show, name="costs"),
     path(
-        "costs/weights/<str:model>/<str:version>/",
+        "costs/weights/<name:model>/<name:version>/",
         costs.take_over,
         name="take-over-weights",
     ),
@@ -98,8 +99,8 @@ urlpatterns = [
     path("budgets/seen/", budgets.seen, name="alerts-seen"),
     path("prices/", prices.show, name="prices"),
     path("prices/margins/", prices.margins, name="margins"),
-    path("prices/of/<str:model>/", prices.one, name="price"),
-    path("prices/of/<str:model>/withdraw/", prices.withdraw, name="withdraw-price"),
+    path("prices/of/<name:model>/", prices.one, name="price"),
+    path("prices/of/<name:model>/withdraw/", prices.withdraw, name="withdraw-price"),
     path("invoices/", invoices.show, name="invoices"),
     path("invoices/credit/", invoices.credit, name="goodwill"),
     path("invoices/terms/", invoices.terms, name="billing-terms"),
@@ -119,8 +120,8 @@ urlpatterns = [
     path("own/calls.csv", own.calls_csv, name="own-calls-csv"),
     path("own/budgets/", own.budgets, name="own-budgets"),
     path("own/invoices/", own.invoices, name="own-invoices"),
-    path("own/invoices/<str:number>/", own.invoice, name="own-invoice"),
-    path("own/invoices/<str:number>/lines.csv", own.invoice_csv, name="own-invoice-csv"),
+    path("own/invoices/<name:number>/", own.invoice, name="own-invoice"),
+    path("own/invoices/<name:number>/lines.csv", own.invoice_csv, name="own-invoice-csv"),
     path("own/password/", own.password, name="own-password"),
     path(
         "password/<uidb64>/<token>/",

@@ -3,6 +3,7 @@
 from control.placement import filters
 from control.placement.filters import Why
 from control.placement.fleet import Fleet
+from control.placement.remedies import PARALLEL
 from control.placement.room import gib
 from control.placement.wanted import AntiAffinity
 from control.placement.world import Need, Room
@@ -12,7 +13,6 @@ _CHANGES = {
     Why.SLICE: "leave out tensor_parallel_size, or name a pool of whole cards",
     Why.NOT_NAMED: "name other devices (placement.devices)",
 }
-PARALLEL_MAX = 8
 LOOKED_AT_MAX = 16  # nodes: what stands in the way there stands in the way elsewhere
 
 
@@ -44,17 +44,19 @@ def _smaller(need: Need, fleet: Fleet) -> str:
     if most >= size.fixed_bytes:
         least = gib(size.kv_bytes_min)
         return f"ask for a smaller KV cache than {least} (memory, max_model_len)"
-    if room is not Room.RAM and 2 * need.devices <= min(PARALLEL_MAX, _cards_on_one_host(fleet)):
-        return f"split it over {2 * need.devices} devices (tensor_parallel_size)"
+    over = 2 * need.devices
+    if room is not Room.RAM and over <= min(PARALLEL[-1], _cards_on_one_host(need, fleet)):
+        return f"split it over {over} devices (tensor_parallel_size)"
     return f"free memory: the largest gap has {gib(most)}"
 
 
-def _cards_on_one_host(fleet: Fleet) -> int:
+def _cards_on_one_host(need: Need, fleet: Fleet) -> int:
     """Whole ones: one model goes over those of one host, and a slice is for an engine alone."""
     return max(
         (
             sum(it.kind == "gpu" and not it.is_slice for it in node.devices)
             for node in fleet.nodes[:LOOKED_AT_MAX]
+            if (not need.pool or node.pool == need.pool) and need.pin in ("", node.name)
         ),
         default=0,
     )

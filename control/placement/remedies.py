@@ -165,6 +165,8 @@ def _in_fp8(model: ModelFacts, demand: Demand, device: DeviceKind) -> Iterable[_
     if plain.method and plain.method != FP8[0]:
         return
     for name in FP8:
+        if name == plain.method:
+            continue
         made = replace(plain, method=name) if plain.method else weights.online(plain, name)
         smaller = replace(model, weights=made)
         if why_no_format(smaller, demand, device):
@@ -186,9 +188,12 @@ def _in_int8(model: ModelFacts, demand: Demand) -> _Try:
 
 
 def _stored_in(model: ModelFacts, method: str, bits: float) -> ModelFacts:
-    smaller = int(model.weights.linear_bytes * bits / model.weights.bits)
-    made = replace(model.weights, linear_bytes=smaller, method=method, bits=bits, exact=False)
-    return replace(model, weights=made)
+    plain = model.weights
+    smaller = {
+        "linear_bytes": int(plain.linear_bytes * bits / plain.bits),
+        "expert_bytes": int(plain.expert_bytes * bits / plain.bits),
+    }
+    return replace(model, weights=replace(plain, **smaller, method=method, bits=bits, exact=False))
 
 
 def _smaller_cache(model: ModelFacts, demand: Demand, device: DeviceKind) -> Iterable[_Try]:

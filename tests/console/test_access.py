@@ -11,7 +11,7 @@ from console.access import CLOSE_REFUSED, FAILURES_MAX
 from tests.console.sockets import Socket
 
 OPEN = {"login/", "health", "v1/usage", "password/<uidb64>/<token>/"}
-FILLED = {"slug": "a", "int": "1", "str": "a", "path": "a"}  # by the kind of blank
+FILLED = {"slug": "a", "name": "a", "int": "1", "str": "a", "path": "a"}  # by the kind of blank
 
 
 def addresses() -> list[str]:

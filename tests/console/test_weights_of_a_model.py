@@ -1,5 +1,6 @@
 """A model's page says which nodes have its weights, and asks all of them at a button."""
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -53,3 +54,8 @@ def test_a_model_whose_name_has_a_dot_has_its_pages(console):
     page = console.get("/models/llama-3.1-8b/").content.decode()
     assert 'ws-connect="/live/part/model/llama-3.1-8b/"' in page
     assert 'action="/models/prefetch/llama-3.1-8b/"' in page
+
+
+@pytest.mark.parametrize("page", ["models/%00/", "prices/of/%00/", "usage/traces/%00/"])
+def test_what_can_be_no_name_has_no_page(console, page):
+    assert console.get(f"/{page}").status_code == 404

@@ -173,7 +173,7 @@ class Purse:
         """
         if now < self.lean_until:
             keep = head if self.left >= head else 0
-        elif head or self.held or now - self.used_at < idle_seconds:
+        elif head or (idle_seconds and (self.held or now - self.used_at < idle_seconds)):
             return 0  # who calls now and then is served without the database too
         else:
             keep = 0

@@ -1,4 +1,4 @@
-"""What a call may wait for while no engine serves it: that one is started."""
+"""What a call waits for while no engine serves its route."""
 
 from control.gateway import errors
 from control.gateway.errors import Refusal
@@ -10,6 +10,9 @@ from control.routes.snapshot import RouteInfo
 
 
 class Coming:
+    """The start of an engine: whether one is to come, how long a call waits for it, what it is
+    told if none does."""
+
     def __init__(self, shared: Shared, route: RouteInfo, want: Want, *, streams: bool) -> None:
         self._shared = shared
         self._route = route

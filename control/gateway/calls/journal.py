@@ -153,8 +153,8 @@ class Journal:
 
     def refused(self, refusal: Refusal, *, unseen: bool) -> None:
         """By no engine. So many are refused at times that only some leave a trace."""
-        self.error = refusal.code or ""
         if not unseen:
+            self.error = refusal.code or ""
             return  # its end is written down
         shared, route = self._shared, self._route
         self.error = code_of(refusal)
@@ -162,8 +162,8 @@ class Journal:
         if not shared.trace_room.take(shared.clock.now()):
             return
         self.decided(shared.replicas.candidates(route))
-        given = (route, self._stages(), self.marks.decisions)
-        shared.outbox.add(record_of(shared, self._request, refusal, *given))
+        stages, decisions = self._stages(), self.marks.decisions
+        shared.outbox.add(record_of(shared, self._request, refusal, route, stages, decisions))
 
     def closed(self, attempt: Attempt, ending: Ending, tokens: Tokens) -> records.Close:
         """All that `opened` said too, so that an event can be made of it alone."""

@@ -45,11 +45,8 @@ def announce(spool: Path, parent: str) -> None:
 
 def is_succeeded(spool: Path, owner: str) -> bool:
     """Another parent's workers serve."""
-    try:
-        parent = (spool / _SERVES).read_text()
-    except OSError:
-        return False
-    return parent != parent_of(owner) and _lives(parent)
+    parent = _serving(spool)
+    return parent not in ("", parent_of(owner)) and _lives(parent)
 
 
 def orphans(spool: Path) -> list[Path]:
@@ -58,12 +55,26 @@ def orphans(spool: Path) -> list[Path]:
     return [folder for folder in folders if _is_alive(folder)]
 
 
+def is_outlived(spool: Path) -> bool:
+    """The parent whose workers serve is dead, and some of its kind live."""
+    serving = _serving(spool)
+    return not (serving and _lives(serving)) and bool(orphans(spool))
+
+
 def wait_for(folders: list[Path], until: float) -> list[Path]:
     """Those that still live then, by the monotonic clock."""
     while folders and time.monotonic() < until:
         folders = [folder for folder in folders if _is_alive(folder)]
         time.sleep(_LOOK_SECONDS if folders else 0)
     return folders
+
+
+def _serving(spool: Path) -> str:
+    """The parent whose workers do; empty if none ever did."""
+    try:
+        return (spool / _SERVES).read_text()
+    except OSError:
+        return ""
 
 
 def _lives(parent: str) -> bool:

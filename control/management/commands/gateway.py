@@ -54,4 +54,4 @@ def _sockets(listeners: str) -> list[socket.socket]:
 def _why_not(bind: str, port: int) -> str:
     """The kernel would share calls out between this gateway and another one of this port. Workers
     that outlived the parent before this one may have it: they go when ours serve."""
-    return "" if succession.orphans(spool_folder(settings.WEIR_HOME)) else why_not(port, bind)
+    return "" if succession.is_outlived(spool_folder(settings.WEIR_HOME)) else why_not(port, bind)

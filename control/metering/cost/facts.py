@@ -83,7 +83,7 @@ class ModelCost:
     cost: Fraction
     volume: Volume
     utilisation_ratio: Fraction | None
-    weights: Weights
+    weights: Weights | None  # none: its versions have different ones
     practised: PerMillion | None  # at the use that its devices had
     at_wanted_use: PerMillion | None  # the same work, were they used as wanted
     wanted_use: Fraction
@@ -124,6 +124,7 @@ def cost_of_model(
                 case PerMillion() as price:
                     per_class[place] = price
     of_all = figure.weighed[-1][1] if figure.weighed else rules.WEIGHTS
+    is_one = all(one == of_all for _, one in figure.weighed)
     return ModelCost(
         model=model,
         currency=figure.currency,
@@ -132,7 +133,7 @@ def cost_of_model(
         cost=figure.cost,
         volume=figure.volume,
         utilisation_ratio=figure.utilisation,
-        weights=of_all,
+        weights=of_all if is_one else None,
         practised=per_class[0],
         at_wanted_use=per_class[1],
         wanted_use=wanted_use,

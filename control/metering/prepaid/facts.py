@@ -71,9 +71,9 @@ def entries(tenant: str, *, first: int = 0, count: int = 50) -> list[EntryFacts]
 
 def accounts(tenant: str) -> list[AccountFacts]:
     """Those that anything was ever posted to, or is held in."""
-    owner = Tenant.objects.get(name=tenant)
     return [
         AccountFacts(name, currency, amount_text(pico))
+        for owner in Tenant.objects.filter(name=tenant)
         for (name, currency), pico in sorted(balances(owner.pk).items())
     ]
 

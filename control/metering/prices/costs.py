@@ -19,7 +19,7 @@ class ClassCosts:
     currency: str
     cost: Fraction
     volume: Volume
-    weights: Weights
+    weights: Weights | None  # none: of versions with different ones
     practised: ByClass | None
     at_wanted_use: ByClass | None
     wanted_use: Fraction

@@ -8,7 +8,7 @@ from control import checks
 from control.metering.cost.rules import Impossible, Possible, check_claim, fraction_text
 from control.metering.prices.costs import ClassCosts, costs
 from control.metering.prices.proposal import Below, below_cost
-from control.metering.prices.wanted import PriceWanted
+from control.metering.prices.wanted import PriceWanted, RowWanted
 from control.metering.rules import PICO_PER_TOKEN, per_million_text
 
 BELOW_MAX = 4  # told of one version
@@ -20,7 +20,7 @@ def judge(wanted: PriceWanted, at: datetime) -> dict | None:
     if cost.practised is None or cost.currency != wanted.currency:
         return None
     below = below_cost(wanted.rows, cost.practised)
-    premise = premise_of(below, cost)
+    premise = premise_of(below, wanted.rows, cost)
     if below and not wanted.below_cost_reason:
         named = "; ".join(map(str, below[:BELOW_MAX]))
         more = f" and {len(below) - BELOW_MAX} more" if len(below) > BELOW_MAX else ""
@@ -32,13 +32,14 @@ def judge(wanted: PriceWanted, at: datetime) -> dict | None:
     return cost.told | {"below": [str(one) for one in below], "premise": premise}
 
 
-def premise_of(below: Sequence[Below], cost: ClassCosts) -> str:
-    """What would have to be true for the lowest of these prices of output to pay the cost."""
-    picos = [one.row.output_pico for one in below if one.token_class == "output"]
-    if not picos:
+def premise_of(below: Sequence[Below], rows: Sequence[RowWanted], cost: ClassCosts) -> str:
+    """What would have to be true for the price of output to pay the cost. Nothing is said where
+    output has several prices, or versions several weights: no single one would."""
+    picos = {row.output_pico for row in rows}
+    if len(picos) > 1 or not cost.weights or all(one.token_class != "output" for one in below):
         return ""
-    asked = f"Output at {per_million_text(min(picos))}"
-    price = Fraction(min(picos), PICO_PER_TOKEN)
+    [pico] = picos
+    asked, price = f"Output at {per_million_text(pico)}", Fraction(pico, PICO_PER_TOKEN)
     match check_claim(cost.cost, cost.volume, price, cost.weights):
         case Impossible(reason=reason):
             return f"{asked} cannot pay for this use: {reason}"

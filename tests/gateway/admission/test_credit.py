@@ -153,6 +153,13 @@ def test_what_no_call_needs_goes_back(left, head, lean, used_at, spare):
     assert purse.left == left - spare
 
 
+def test_what_lies_beside_a_call_goes_back_at_once_from_an_account_that_is_retired():
+    purse = Purse()
+    purse.granted(10)
+    purse.take(4, 100.0)
+    assert purse.spare(100.0, head=0, idle_seconds=0.0) == 6
+
+
 def test_what_lies_beside_a_call_that_runs_stays_however_long_it_takes():
     purse = Purse()
     purse.granted(10)

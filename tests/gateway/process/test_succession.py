@@ -41,6 +41,17 @@ def test_orphans_live_and_their_parent_does_not(tmp_path):
     assert succession.wait_for([orphan], until=time.monotonic() + 60) == []
 
 
+def test_orphans_outlive_their_parent_until_another_ones_workers_serve(tmp_path):
+    assert not succession.is_outlived(tmp_path)
+    lock = claim(tmp_path / succession.owner_name(ended_parent(), 0, 1))
+    assert succession.is_outlived(tmp_path)  # it died before all of them served
+    succession.announce(tmp_path, ended_parent())
+    assert succession.is_outlived(tmp_path)
+    succession.announce(tmp_path, HERE)
+    assert not succession.is_outlived(tmp_path)
+    os.close(lock)
+
+
 def test_a_worker_is_succeeded_when_another_parent_says_so(tmp_path):
     owner = succession.owner_name("h-1", 0, 1)
     assert not succession.is_succeeded(tmp_path / "spool", owner)

@@ -75,6 +75,15 @@ def test_one_below_cost_is_told_what_would_have_to_be_true(costly, output, premi
     assert premise in PriceBook.objects.get().cost["premise"]
 
 
+def test_nothing_is_said_of_a_premise_where_output_has_several_prices(costly):
+    cheap = {"priority": "batch", "per_million": CLASSES | {"output": "1"}}
+    terms = {"below_cost_reason": "to win a customer"}
+    dear = CLASSES | {"output": "70"}
+    wanted = price_wanted("gemma", "USD", dear, further=[cheap], terms=terms)
+    save_price(wanted, **WHO)
+    assert PriceBook.objects.get().cost["premise"] == ""
+
+
 def test_the_reason_is_kept_and_shows_beside_the_margin(costly):
     save_price(asked(reason="to win a customer"), **WHO)
     book = PriceBook.objects.get()
