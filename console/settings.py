@@ -85,6 +85,9 @@ def _own_url(bind: str, port: int) -> str:
 # A cut cable refuses nothing: without these a query waits for a quarter of an hour.
 _PATIENCE = {"connect_timeout": 5, "tcp_user_timeout": 15_000, "keepalives_idle": 5}
 _PATIENCE |= {"keepalives_interval": 3, "keepalives_count": 3}
+# Who finds broken connections tries the next one ever later: few are to lie idle. And whoever grows
+# the pool while PostgreSQL is away would come back to it minutes after it does.
+_POOL = {"min_size": 0, "max_size": 8, "timeout": 10, "max_idle": 60, "reconnect_timeout": 5}
 
 
 def _database(url: str) -> dict:
@@ -103,7 +106,7 @@ def _database(url: str) -> dict:
         "CONN_MAX_AGE": 0,
         # Of the pool's: after a restart of PostgreSQL each would else fail whoever gets it first.
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"pool": {"min_size": 0, "max_size": 8, "timeout": 10}, **_PATIENCE},
+        "OPTIONS": {"pool": _POOL, **_PATIENCE},
     }
 
 

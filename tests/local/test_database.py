@@ -11,6 +11,8 @@ OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg
 
 @pytest.mark.django_db(transaction=True)
 def test_connections_that_broke_while_they_were_kept_fail_nobody():
+    connection.close()
+    connection.close_pool()  # with what other tests left in it
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     connection.close()  # into the pool
